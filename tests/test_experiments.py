@@ -13,22 +13,18 @@ import pytest
 
 import antithetic
 from antithetic.orders import Uniform
-from antithetic.paper import (
-    LAMBDAS,
-    METHODS,
-    Part,
+from antithetic.paper import reproduction
+from antithetic.paper.claims import judge_claims
+from antithetic.paper.experiments import MEASURES, STEPS, Experiment, run_experiment
+from antithetic.paper.optimum import find_optimum
+from antithetic.paper.reproduction import (
+    Manifest,
+    Reproduction,
     ReproductionInterrupted,
-    claims,
-    manifest,
     reproduce,
-    reproduction,
-    run_part,
     write_csv,
 )
-from antithetic.paper.optimum import find_optimum
-from antithetic.paper.parts import load_part, save_part
-from antithetic.paper.runs import Bench, jitter
-from antithetic.paper.settings import load
+from antithetic.paper.workbench import LAMBDAS, METHODS, Workbench, jitter, load, objectives
 from antithetic.problem import Problem
 from antithetic.steps import InverseTime
 
@@ -40,80 +36,81 @@ SEEDS, EPOCHS = 2, 3
     params=[("sonar_scale", "log_loss"), ("breast-cancer_scale", "hinge")],
     ids=" ".join,
 )
-def part(request: pytest.FixtureRequest) -> Part:
-    """A part with an even number of rows for one loss, and an odd number for the other."""
-    return run_part(*request.param, seeds=SEEDS, epochs=EPOCHS)
+def one(request: pytest.FixtureRequest) -> Experiment:
+    """An experiment with an even number of rows for one loss, and an odd number for the other."""
+    return run_experiment(*request.param, seeds=SEEDS, epochs=EPOCHS)
 
 
-def problem_of(part: Part) -> Problem:
-    return Problem.build(*load(part.name), loss=part.loss, l2=LAMBDAS[part.name])
+def problem_of(one: Experiment) -> Problem:
+    return Problem.build(*load(one.name), loss=one.loss, l2=LAMBDAS[one.name])
 
 
-def rerun(part: Part, method: str, seed: int) -> antithetic.Result:
-    X, y = load(part.name)
+def rerun(one: Experiment, method: str, seed: int, factor: float = 1.0) -> antithetic.Result:
+    X, y = load(one.name)
     return antithetic.minimize(
         X,
         y,
-        loss=part.loss,
-        l2=part.decay,
+        loss=one.loss,
+        l2=one.decay,
         order=METHODS[method],
-        steps=part.eta0,
+        steps=factor * one.eta0,
         epochs=EPOCHS,
         seed=seed,
-        trace=["objective", "variance", antithetic.Distance(part.w_star)],
+        trace=["objective", "variance", antithetic.Distance(one.w_star)],
     )
 
 
 @pytest.mark.parametrize("method", ["SGD", "SGD-as"])
-def test_the_runs_are_those_of_minimize_with_one_eta0_for_both(part: Part, method: str) -> None:
+def test_the_runs_are_those_of_minimize_with_one_eta0_for_both(
+    one: Experiment, method: str
+) -> None:
     for seed in range(SEEDS):
-        trace = rerun(part, method, seed).trace
-        np.testing.assert_allclose(part.objective[method][seed], trace["objective"], rtol=1e-13)
-        np.testing.assert_allclose(part.distance[method][seed], trace["distance"], rtol=1e-13)
-        np.testing.assert_allclose(
-            part.variance[method][method][seed], trace["variance"], rtol=1e-12
-        )
+        trace = rerun(one, method, seed).trace
+        np.testing.assert_allclose(one.objective[method][seed], trace["objective"], rtol=1e-13)
+        np.testing.assert_allclose(one.distance[method][seed], trace["distance"], rtol=1e-13)
+        found = one.variance["chosen"][method][method][seed]
+        np.testing.assert_allclose(found, trace["variance"], rtol=1e-12)
 
 
-def test_variances_are_those_of_gradient_variance(part: Part) -> None:
-    X, y = load(part.name)
-    table = antithetic.pair(X, y, "greedy")
-    for run in ("SGD", "SGD-as"):
-        coef = rerun(part, run, 1).coef
-        gradient = problem_of(part).gradient(coef)[0]
-        for estimator, made in (("SGD", None), ("SGD-as", table)):
-            if run not in part.variance[estimator]:
-                continue
-            expected = antithetic.gradient_variance(
-                X, y, coef, loss=part.loss, order=Uniform(pairs=made)
-            )
-            assert part.variance[estimator][run][1, -1] == pytest.approx(expected, rel=1e-12)
-            assert part.second_moment[estimator][run][1, -1] == pytest.approx(
-                expected + gradient @ gradient, rel=1e-12
-            )
+@pytest.mark.parametrize("step", STEPS)
+def test_variances_are_those_of_gradient_variance(one: Experiment, step: str) -> None:
+    """Both measures compare exact variances, with the chosen step and with four times it."""
+    X, y = load(one.name)
+    table, problem = antithetic.pair(X, y, "greedy"), problem_of(one)
+    coefs = {run: rerun(one, run, 1, STEPS[step]).coef for run in ("SGD", "SGD-as")}
+    runs = {"same weights": ("SGD", "SGD"), "own runs": ("SGD-as", "SGD")}
+    assert set(runs) == set(MEASURES)
+    for measure in MEASURES:
+        variances, moments = one.variances(measure, step), one.second_moments(measure, step)
+        for place, (run, made) in enumerate(zip(runs[measure], (table, None), strict=True)):
+            gradient = problem.gradient(coefs[run])[0]
+            order = Uniform(pairs=made)
+            given = antithetic.gradient_variance(X, y, coefs[run], loss=one.loss, order=order)
+            assert variances[place][1, -1] == pytest.approx(given, rel=1e-12)
+            assert moments[place][1, -1] == pytest.approx(given + gradient @ gradient, rel=1e-12)
     # All methods start at zero weights.
-    assert part.variance["SGD-as"]["SGD"][0, 0] == part.variance["SGD-as"]["SGD-as"][1, 0]
+    assert one.variances("own runs", step)[0][0, 0] == one.variances("same weights")[0][1, 0]
 
 
-def test_eta0_is_the_best_of_the_grid_for_sgd(part: Part) -> None:
-    means = part.grid_gap["SGD"].mean(axis=1)
-    assert part.eta0 == part.grid[np.argmin(means)]
-    chosen = list(part.grid).index(part.eta0)
+def test_eta0_is_the_best_of_the_grid_for_sgd(one: Experiment) -> None:
+    means = one.grid_gap["SGD"].mean(axis=1)
+    assert one.eta0 == one.grid[np.argmin(means)]
+    chosen = list(one.grid).index(one.eta0)
     for method in METHODS:
-        np.testing.assert_array_equal(part.grid_gap[method][chosen], part.gap(method)[:, -1])
-        np.testing.assert_array_equal(part.end_gap(method)[:SEEDS], part.gap(method)[:, -1])
-        own = int(np.argmin(part.grid_gap[method].mean(axis=1)))
-        assert part.own_ends[method]["eta0"] == part.grid[own]
+        np.testing.assert_array_equal(one.grid_gap[method][chosen], one.gap(method)[:, -1])
+        np.testing.assert_array_equal(one.end_gap(method)[:SEEDS], one.gap(method)[:, -1])
+        own = int(np.argmin(one.grid_gap[method].mean(axis=1)))
+        assert one.own_ends[method]["eta0"] == one.grid[own]
         np.testing.assert_array_equal(
-            part.end_gap(method, own=True)[:SEEDS], part.grid_gap[method][own]
+            one.end_gap(method, own=True)[:SEEDS], one.grid_gap[method][own]
         )
 
 
-def test_the_optimum_is_certain_to_1e_10(part: Part) -> None:
-    assert 0.0 <= part.optimum_error <= 1e-10 * (part.at_zero - part.optimum)
-    assert problem_of(part).objective(part.w_star) == pytest.approx(part.optimum, rel=1e-14)
-    assert all((part.gap(method) > -1e-10).all() for method in METHODS)
-    assert part.gap("SGD")[0, 0] == pytest.approx(1.0, rel=1e-14)
+def test_the_optimum_is_certain_to_1e_10(one: Experiment) -> None:
+    assert 0.0 <= one.optimum_error <= 1e-10 * (one.at_zero - one.optimum)
+    assert problem_of(one).objective(one.w_star) == pytest.approx(one.optimum, rel=1e-14)
+    assert all((one.gap(method) > -1e-10).all() for method in METHODS)
+    assert one.gap("SGD")[0, 0] == pytest.approx(1.0, rel=1e-14)
 
 
 def test_a_hinge_optimum_that_runs_out_of_time_says_how_far_off_it_may_be() -> None:
@@ -123,13 +120,14 @@ def test_a_hinge_optimum_that_runs_out_of_time_says_how_far_off_it_may_be() -> N
     assert found.error > 1e-10
 
 
-def test_the_curve_inside_epochs_is_that_of_the_run(part: Part) -> None:
-    X, y = load(part.name)
-    bench = Bench(problem_of(part), y)
-    inside = bench.inside("SGD-as", InverseTime(part.eta0), seeds=4 * SEEDS, epochs=EPOCHS)
-    np.testing.assert_allclose(inside[:SEEDS, ::8], part.objective["SGD-as"], rtol=1e-9)
-    np.testing.assert_allclose(jitter(inside), part.jitter["SGD-as"], rtol=1e-9)
-    assert X.shape[1] == part.d
+def test_the_curve_inside_epochs_is_that_of_the_run(one: Experiment) -> None:
+    X, y = load(one.name)
+    workbench = Workbench(problem_of(one), y)
+    along = workbench.inside("SGD-as", InverseTime(one.eta0), seeds=4 * SEEDS, epochs=EPOCHS)
+    inside = objectives(workbench.problem, along)
+    np.testing.assert_allclose(inside[:SEEDS, ::8], one.objective["SGD-as"], rtol=1e-9)
+    np.testing.assert_allclose(jitter(inside), one.jitter["SGD-as"], rtol=1e-9)
+    assert X.shape[1] == one.d
 
 
 def test_jitter_is_nothing_for_a_curve_that_falls_evenly() -> None:
@@ -140,7 +138,7 @@ def test_jitter_is_nothing_for_a_curve_that_falls_evenly() -> None:
     assert jitter(np.full((1, 9), np.inf))[0, 0] == np.inf
 
 
-# ---- JSON
+# ---- files
 
 
 def bits(value: object) -> object:
@@ -149,60 +147,47 @@ def bits(value: object) -> object:
     return (value.shape, value.dtype, value.tobytes()) if isinstance(value, np.ndarray) else value
 
 
-def test_json_and_back_keeps_every_bit(part: Part) -> None:
-    unusual = part.w_star.copy()
-    unusual[:3] = np.inf, -0.0, 5e-324
-    given = replace(part, w_star=unusual)
-    text = json.dumps(given.to_dict(), allow_nan=False)
-    again = Part.from_dict(json.loads(text))
-    for name in Part.__slots__:
+def test_a_file_keeps_every_bit(tmp_path: Path, one: Experiment) -> None:
+    unusual = one.w_star.copy()
+    unusual[:4] = np.inf, -0.0, 5e-324, np.nan
+    given, path = replace(one, w_star=unusual), tmp_path / "parts" / "one.json"
+    given.save(path)
+    again = Experiment.load(path, one.protocol)
+    assert again is not None
+    for name in Experiment.__slots__:
         assert bits(getattr(again, name)) == bits(getattr(given, name)), name
+    assert Experiment.load(path, one.protocol | {"seeds": 7}) is None
 
 
-def test_what_is_not_a_part_is_refused() -> None:
-    with pytest.raises(ValueError, match="not a part"):
-        Part.from_dict({"name": "sonar_scale"})
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"w_star": [1.0]},
-        {"steps": [[1.0]]},
-        {"n": "many"},
-        {"ends": {}},
-        {"objective": 3},
-        {"batches": {}},
-        {"settings": {}},
-        {"labels": {"opposite": [1.0]}},
-        {"bias": []},
-        {"jitter": {"SGD": [[0.1]], "SGD-as": [[0.1]]}},
-    ],
-)
-def test_wrong_shapes_are_refused(part: Part, change: dict[str, object]) -> None:
-    given = json.loads(json.dumps(part.to_dict()))
-    assert Part.from_dict(given).name == part.name
-    with pytest.raises(ValueError, match="not a part of the experiments"):
-        Part.from_dict(given | change)
-
-
-@pytest.mark.parametrize("content", ["", "{", "[1]", '{"name": 1}', "\udcff"])
-def test_a_damaged_file_is_not_a_part(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "part.json"
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"name": 1}', '["", {}]', "\udcff"])
+def test_a_damaged_file_is_not_an_experiment(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "one.json"
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
-    assert load_part(path, {}) is None
-    assert load_part(tmp_path / "none.json", {}) is None
+    assert Experiment.load(path, {}) is None
+    assert Experiment.load(tmp_path / "none.json", {}) is None
+
+
+def test_a_changed_number_is_noticed(tmp_path: Path, one: Experiment) -> None:
+    path = tmp_path / "one.json"
+    one.save(path)
+    for name, value in (("n", one.n + 1), ("bias", []), ("labels", {})):
+        one.save(path)
+        digest, numbers = json.loads(path.read_text())
+        path.write_text(json.dumps([digest, numbers | {name: value}]))
+        assert Experiment.load(path, one.protocol) is None
+    path.write_text(json.dumps([digest, numbers]))
+    assert Experiment.load(path, one.protocol) is not None
 
 
 def test_no_half_written_file_is_left(
-    tmp_path: Path, part: Part, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, one: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("os.replace", full)
+    monkeypatch.setattr("antithetic._util.files.os.replace", full)
     with pytest.raises(OSError, match="no space"):
-        save_part(part, tmp_path / "part.json")
+        one.save(tmp_path / "one.json")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -210,23 +195,23 @@ def test_no_half_written_file_is_left(
 
 
 class Runs:
-    """Stands in for `run_part`: counts, returns finished parts, and can be interrupted."""
+    """Stands in for `run_experiment`: counts, returns finished parts, and can be interrupted."""
 
     def __init__(self, stop_at: int | None = None) -> None:
         self.made: list[tuple[str, str]] = []
         self.stop_at = stop_at
 
-    def __call__(self, name: str, loss: str, *, seeds: int, epochs: int, progress: object) -> Part:
+    def __call__(
+        self, name: str, loss: str, *, seeds: int, epochs: int, progress: object
+    ) -> Experiment:
         if len(self.made) == self.stop_at:
             raise KeyboardInterrupt
         self.made.append((name, loss))
-        return run_part(name, loss, seeds=seeds, epochs=epochs, progress=progress)
+        return run_experiment(name, loss, seeds=seeds, epochs=epochs, progress=progress)
 
 
-def small(
-    runs: Runs, monkeypatch: pytest.MonkeyPatch, **given: object
-) -> reproduction.Reproduction:
-    monkeypatch.setattr(reproduction, "run_part", runs)
+def small(runs: Runs, monkeypatch: pytest.MonkeyPatch, **given: object) -> Reproduction:
+    monkeypatch.setattr(reproduction, "run_experiment", runs)
     return reproduce(["sonar_scale"], seeds=1, **{"epochs": 1} | given)  # type: ignore[arg-type]
 
 
@@ -237,7 +222,7 @@ def test_resume_takes_finished_parts_and_no_others(
         ReproductionInterrupted, match=r"1 finished parts are kept in .*resume=True"
     ) as stopped:
         small(Runs(stop_at=1), monkeypatch, out=tmp_path)
-    assert [(part.name, part.loss) for part in stopped.value.result.parts] == [
+    assert [(one.name, one.loss) for one in stopped.value.result.experiments] == [
         ("sonar_scale", "log_loss")
     ]
     (kept,) = (tmp_path / "parts").iterdir()
@@ -247,7 +232,7 @@ def test_resume_takes_finished_parts_and_no_others(
     found = small(second, monkeypatch, out=tmp_path, resume=True)
     assert second.made == [("sonar_scale", "hinge")]
     assert found.resumed == ("sonar_scale-log_loss",)
-    assert len(found.parts) == 2
+    assert len(found.experiments) == 2
 
     third = Runs()  # other settings: both are run again
     assert small(third, monkeypatch, out=tmp_path, resume=True, epochs=2).resumed == ()
@@ -257,7 +242,7 @@ def test_resume_takes_finished_parts_and_no_others(
     assert again.made == []
 
     damaged = json.loads(kept.read_text())  # readable, but not what it should be
-    damaged["objective"]["SGD"] = [[1.0]]
+    damaged[1]["objective"]["SGD"] = [[1.0]]
     kept.write_text(json.dumps(damaged))
     fifth = Runs()
     assert small(fifth, monkeypatch, out=tmp_path, resume=True).resumed == ("sonar_scale-hinge",)
@@ -274,12 +259,12 @@ def test_an_interruption_without_a_folder_still_hands_over_what_is_finished(
 ) -> None:
     with pytest.raises(KeyboardInterrupt, match="give out=") as stopped:
         small(Runs(stop_at=1), monkeypatch)
-    assert len(stopped.value.result.parts) == 1
+    assert len(stopped.value.result.experiments) == 1
     assert len(stopped.value.result.claims) == 18
 
 
 def test_few_runs_are_not_evidence() -> None:
-    found = reproduction.Reproduction((), (), {}, (), {"seeds": 3, "epochs": 10}, 0.0)
+    found = Reproduction((), (), {}, (), {"seeds": 3, "epochs": 10}, 0.0)
     assert found.first_look == ""
     for less in ({"seeds": 2}, {"epochs": 9}, {"quick": True}):
         assert replace(found, settings=found.settings | less).first_look.startswith(
@@ -300,13 +285,13 @@ def test_only_what_a_reproduction_writes_is_ever_removed(tmp_path: Path) -> None
     for name in (*names, *others):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
-    manifest.remove(folder, [*names, *others, "figures/gone.svg"])
+    reproduction.remove(folder, [*names, *others, "figures/gone.svg"])
     assert not any((folder / name).exists() for name in names)
     assert all((folder / name).exists() for name in others)
-    assert manifest.read_manifest(folder) is None
+    assert Manifest.read(folder) is None
     for damaged in ("{", "[]", '{"settings": 1, "files": []}'):
         (folder / "manifest.json").write_text(damaged)
-        assert manifest.read_manifest(folder) is None
+        assert Manifest.read(folder) is None
 
 
 def test_sets_that_are_not_there_are_listed_with_the_reason(
@@ -320,7 +305,7 @@ def test_sets_that_are_not_there_are_listed_with_the_reason(
     found = reproduce(["fourclass_scale", "sonar_scale"], "log_loss", seeds=1, epochs=1)
     assert list(found.left_out) == ["fourclass_scale"]
     assert "fourclass_scale" in found.left_out["fourclass_scale"]
-    assert [part.name for part in found.parts] == ["sonar_scale"]
+    assert [one.name for one in found.experiments] == ["sonar_scale"]
 
 
 def _not_there(name: str) -> None:
@@ -361,7 +346,7 @@ def test_progress_goes_from_nothing_to_all() -> None:
 
 
 def test_a_full_disk_leaves_the_old_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = reproduction.Reproduction((), (), {}, (), {"seeds": 2}, 1.5)
+    found = Reproduction((), (), {}, (), {"seeds": 2}, 1.5)
     write_csv(found, tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
@@ -382,10 +367,10 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_csv_files_hold_every_number(tmp_path: Path, part: Part) -> None:
-    evil = replace(part, name="=HYPERLINK(1)")
-    found = reproduction.Reproduction(
-        (evil,), tuple(claims([evil])), {"@gone": "-1+1"}, (), {"seeds": 2}, 1.5
+def test_csv_files_hold_every_number(tmp_path: Path, one: Experiment) -> None:
+    evil = replace(one, name="=HYPERLINK(1)")
+    found = Reproduction(
+        (evil,), tuple(judge_claims([evil])), {"@gone": "-1+1"}, (), {"seeds": 2}, 1.5
     )
     assert {path.name for path in write_csv(found, tmp_path / "new")} == {
         path.name for path in (tmp_path / "new").iterdir()
@@ -397,8 +382,8 @@ def test_csv_files_hold_every_number(tmp_path: Path, part: Part) -> None:
         for line in lines
         if (line["method"], line["seed"], line["epoch"]) == ("balanced", "1", "3")
     ]
-    assert float(last[0]["objective"]) == part.objective["balanced"][1, 3]
-    assert float(last[0]["gap"]) == part.gap("balanced")[1, 3]
+    assert float(last[0]["objective"]) == one.objective["balanced"][1, 3]
+    assert float(last[0]["gap"]) == one.gap("balanced")[1, 3]
     assert {line["set"] for line in lines} == {"'=HYPERLINK(1)"}
 
     variance = read(tmp_path / "new" / "variance.csv")
@@ -408,9 +393,12 @@ def test_csv_files_hold_every_number(tmp_path: Path, part: Part) -> None:
         if (line["estimator"], line["weights_of"], line["seed"], line["epoch"])
         == ("SGD-as", "SGD", "0", "2")
     ]
-    assert float(there[0]["variance"]) == part.variance["SGD-as"]["SGD"][0, 2]
+    assert [line["step"] for line in there] == list(STEPS)
+    for line, step in zip(there, STEPS, strict=True):
+        assert float(line["variance"]) == one.variances("same weights", step)[0][0, 2]
+        assert float(line["second_moment"]) == one.second_moments("same weights", step)[0][0, 2]
     assert len(read(tmp_path / "new" / "claims.csv")) == 18
     settings = {line["setting"]: line["value"] for line in read(tmp_path / "new" / "settings.csv")}
     assert settings == {"seeds": "2", "seconds": "1.5", "left out: @gone": "'-1+1"}
     chosen = [line for line in read(tmp_path / "new" / "steps.csv") if line["chosen"] == "True"]
-    assert {float(line["eta0"]) for line in chosen} == {part.eta0}
+    assert {float(line["eta0"]) for line in chosen} == {one.eta0}

@@ -10,17 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from antithetic.paper import METHODS, Part, claims, judge
-from antithetic.paper.about_runs import largest_stable
-from antithetic.paper.claim import (
+from antithetic.paper.claims import (
     both,
     clearly_below,
     compare,
     divide,
     headline,
+    judge,
+    judge_claims,
     judge_outcomes,
+    largest_stable,
 )
+from antithetic.paper.experiments import STEPS, Experiment
 from antithetic.paper.measures import spearman
+from antithetic.paper.workbench import METHODS
 
 SEEDS, EPOCHS = 12, 8
 FALLING = 0.9 * 0.5 ** np.arange(EPOCHS + 1.0) + 0.1  # objective: 1 at zero, 0.1 at the optimum
@@ -52,26 +55,36 @@ def ends(objective: dict[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
     }
 
 
-def with_ends(part: Part, objective: dict[str, np.ndarray]) -> Part:
-    return replace(part, objective=objective, ends=ends(objective))
+def with_ends(one: Experiment, objective: dict[str, np.ndarray]) -> Experiment:
+    return replace(one, objective=objective, ends=ends(objective))
 
 
-def farther(part: Part, distance: float) -> dict[str, dict[str, np.ndarray]]:
-    return part.ends | {"SGD-as": part.ends["SGD-as"] | {"distance": np.full(SEEDS, distance)}}
+def farther(one: Experiment, distance: float) -> dict[str, dict[str, np.ndarray]]:
+    return one.ends | {"SGD-as": one.ends["SGD-as"] | {"distance": np.full(SEEDS, distance)}}
 
 
-def two_by_two(pairs: np.ndarray, alone: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
-    return {"SGD": {"SGD": alone}, "SGD-as": {"SGD": pairs, "SGD-as": pairs}}
+Variances = dict[str, dict[str, dict[str, np.ndarray]]]
 
 
-def made_up(**given: Any) -> Part:
-    """A part on which every claim holds, except for the entries given."""
+Variances = dict[str, dict[str, dict[str, np.ndarray]]]
+
+
+def variances(pairs: np.ndarray, alone: np.ndarray, own: np.ndarray | None = None) -> Variances:
+    """The same variances with each step: of pairs at the weights of SGD, and at their own."""
+    own = pairs if own is None else own
+    return {
+        step: {"SGD": {"SGD": alone}, "SGD-as": {"SGD": pairs, "SGD-as": own}} for step in STEPS
+    }
+
+
+def made_up(**given: Any) -> Experiment:
+    """An experiment on which every claim holds, except for the entries given."""
     fading = ONES * np.linspace(0.3, 0.6, EPOCHS + 1)
     shaking = np.ones((SEEDS, EPOCHS)) * np.linspace(1.0, 0.2, EPOCHS)
     values: dict[str, Any] = {
         "name": "made up",
         "loss": "log_loss",
-        "settings": {"seeds": SEEDS, "epochs": EPOCHS},
+        "protocol": {"seeds": SEEDS, "epochs": EPOCHS},
         "n": 10,
         "d": 2,
         "seconds": 0.1,
@@ -88,8 +101,8 @@ def made_up(**given: Any) -> Part:
         "own_ends": ends(methods(SGD_as=0.1, reshuffled=0.2, nested_order=0.02, balanced=0.02)),
         "objective": methods(SGD_as=0.1, reshuffled=0.2, nested_order=0.02, balanced=0.02),
         "distance": {"SGD": ONES, "SGD-as": 0.9 * ONES},
-        "variance": two_by_two(fading, ONES),
-        "second_moment": two_by_two(0.8 * ONES, ONES),
+        "variance": variances(fading, ONES),
+        "squares": {step: {"SGD": 0.1 * ONES, "SGD-as": 0.1 * ONES} for step in STEPS},
         "jitter": {"SGD": shaking, "SGD-as": 0.5 * shaking},
         "steps": np.linspace(1.0, 0.3, EPOCHS),
         "bias": np.full(EPOCHS + 1, 1e-16),
@@ -118,7 +131,7 @@ def made_up(**given: Any) -> Part:
             "formula": np.array([1e-16]),
         },
     }
-    return Part(**values | given)
+    return Experiment(**values | given)
 
 
 def steady(*means: float) -> np.ndarray:
@@ -134,113 +147,107 @@ def batch(alone: float, ratio: float) -> dict[str, np.ndarray]:
     } | ({} if ratio == 0.6 else {"variance_ratio": np.full(SEEDS, ratio)})
 
 
-SPOILT: dict[str, tuple[int, Callable[[Part], Part]]] = {
-    "a biased epoch": (1, lambda part: replace(part, bias=np.array([0.0, 1e-9]))),
+SPOILT: dict[str, tuple[int, Callable[[Experiment], Experiment]]] = {
+    "a biased epoch": (1, lambda one: replace(one, bias=np.array([0.0, 1e-9]))),
     "one seed's variance above in one epoch": (
         2,
-        lambda part: replace(part, variance=two_by_two(at(part, 1.01, 1, 4), ONES)),
+        lambda one: replace(one, variance=variances(at(one, 1.01, 1, 4), ONES)),
     ),
-    "equal variance": (2, lambda part: replace(part, variance=two_by_two(ONES, ONES))),
+    "equal variance": (2, lambda one: replace(one, variance=variances(ONES, ONES))),
     "a reduction that is larger in one epoch": (
         3,
-        lambda part: replace(part, variance=two_by_two(at(part, 0.1, slice(None), 3), ONES)),
+        lambda one: replace(one, variance=variances(at(one, 0.1, slice(None), 3), ONES)),
     ),
     "a reduction that grows": (
         3,
-        lambda part: replace(
-            part, variance=two_by_two(ONES * np.linspace(0.6, 0.3, EPOCHS + 1), ONES)
+        lambda one: replace(
+            one, variance=variances(ONES * np.linspace(0.6, 0.3, EPOCHS + 1), ONES)
         ),
     ),
-    "a larger gap": (4, lambda part: with_ends(part, methods(SGD_as=1.1))),
+    "a larger gap": (4, lambda one: with_ends(one, methods(SGD_as=1.1))),
     "the same gap": (
         4,
-        lambda part: with_ends(part, part.objective | {"SGD-as": part.objective["SGD"]}),
+        lambda one: with_ends(one, one.objective | {"SGD-as": one.objective["SGD"]}),
     ),
     "more jitter": (
         5,
-        lambda part: replace(part, jitter=part.jitter | {"SGD-as": 1.1 * part.jitter["SGD"]}),
+        lambda one: replace(one, jitter=one.jitter | {"SGD-as": 1.1 * one.jitter["SGD"]}),
     ),
     "more spread": (
         5,
-        lambda part: with_ends(
-            part, part.objective | {"SGD-as": part.objective["SGD-as"] + 2 * NOISE}
-        ),
+        lambda one: with_ends(one, one.objective | {"SGD-as": one.objective["SGD-as"] + 2 * NOISE}),
     ),
     "jitter that stays": (
         6,
-        lambda part: replace(part, jitter=part.jitter | {"SGD": np.ones((SEEDS, EPOCHS))}),
+        lambda one: replace(one, jitter=one.jitter | {"SGD": np.ones((SEEDS, EPOCHS))}),
     ),
     "variance that falls": (
         6,
-        lambda part: replace(
-            part, variance=two_by_two(0.5 ** np.arange(EPOCHS + 1.0) * ONES, ONES)
-        ),
+        lambda one: replace(one, variance=variances(0.5 ** np.arange(EPOCHS + 1.0) * ONES, ONES)),
     ),
     "partners of the same label": (
         7,
-        lambda part: replace(part, labels={"opposite": 0.5, "possible": 0.9, "random": 0.5}),
+        lambda one: replace(one, labels={"opposite": 0.5, "possible": 0.9, "random": 0.5}),
     ),
     "a product that turns": (
         8,
-        lambda part: replace(part, products=part.products | {"reversed": np.array([0.0, 0.01])}),
+        lambda one: replace(one, products=one.products | {"reversed": np.array([0.0, 0.01])}),
     ),
     "a logistic product that vanishes": (
         8,
-        lambda part: replace(part, products=part.products | {"negative": np.array([1.0, 0.99])}),
+        lambda one: replace(one, products=one.products | {"negative": np.array([1.0, 0.99])}),
     ),
     "the same stable step": (
         9,
-        lambda part: replace(
-            part, constant_steps=part.constant_steps | {"SGD-as": steady(0.5, 1.0, np.inf)}
+        lambda one: replace(
+            one, constant_steps=one.constant_steps | {"SGD-as": steady(0.5, 1.0, np.inf)}
         ),
     ),
-    "a larger distance": (10, lambda part: replace(part, ends=farther(part, 1.1))),
+    "a larger distance": (10, lambda one: replace(one, ends=farther(one, 1.1))),
     "nearer only at the end": (
         10,
-        lambda part: replace(part, distance={"SGD": ONES, "SGD-as": ONES * (1.1 - 0.2 * LAST)}),
+        lambda one: replace(one, distance={"SGD": ONES, "SGD-as": ONES * (1.1 - 0.2 * LAST)}),
     ),
     "bounds that say nothing": (
         11,
-        lambda part: replace(part, ranks=part.ranks | {"all": np.array([0.9, 0.2])}),
+        lambda one: replace(one, ranks=one.ranks | {"all": np.array([0.9, 0.2])}),
     ),
     "a larger moment": (
         12,
-        lambda part: replace(part, second_moment=two_by_two(at(part, 1.2, slice(None), 3), ONES)),
+        lambda one: replace(one, variance=variances(at(one, 1.2, slice(None), 3), ONES)),
     ),
     "negative products in vain": (
         13,
-        lambda part: replace(part, ideal=part.ideal | {"ratio": np.array([0.5, 1.0])}),
+        lambda one: replace(one, ideal=one.ideal | {"ratio": np.array([0.5, 1.0])}),
     ),
-    "another variance ratio": (14, lambda part: replace(part, batches={"4": batch(0.5, 0.61)})),
+    "another variance ratio": (14, lambda one: replace(one, batches={"4": batch(0.5, 0.61)})),
     "a larger gap in larger batches": (
         14,
-        lambda part: replace(
-            part, batches={"4": batch(0.5, 0.6) | {"SGD-as": np.full(SEEDS, 0.6)}}
-        ),
+        lambda one: replace(one, batches={"4": batch(0.5, 0.6) | {"SGD-as": np.full(SEEDS, 0.6)}}),
     ),
     "a larger L1 objective": (
         15,
-        lambda part: replace(part, non_smooth=part.non_smooth | {"SGD-as": np.full(SEEDS, 0.6)}),
+        lambda one: replace(one, non_smooth=one.non_smooth | {"SGD-as": np.full(SEEDS, 0.6)}),
     ),
     "another table": (
         16,
-        lambda part: replace(part, zero_one=part.zero_one | {"same_table": np.array([0.0])}),
+        lambda one: replace(one, zero_one=one.zero_one | {"same_table": np.array([0.0])}),
     ),
     "another formula": (
         16,
-        lambda part: replace(part, zero_one=part.zero_one | {"formula": np.array([1e-6])}),
+        lambda one: replace(one, zero_one=one.zero_one | {"formula": np.array([1e-6])}),
     ),
     "reshuffling is better": (
         17,
-        lambda part: with_ends(part, methods(SGD_as=0.1, reshuffled=0.05)),
+        lambda one: with_ends(one, methods(SGD_as=0.1, reshuffled=0.05)),
     ),
     "reshuffling is better at its best": (
         17,
-        lambda part: replace(part, own_ends=ends(methods(SGD_as=0.1, reshuffled=0.05))),
+        lambda one: replace(one, own_ends=ends(methods(SGD_as=0.1, reshuffled=0.05))),
     ),
     "orders are worse": (
         18,
-        lambda part: with_ends(part, methods(reshuffled=0.2, nested_order=0.3, balanced=0.3)),
+        lambda one: with_ends(one, methods(reshuffled=0.2, nested_order=0.3, balanced=0.3)),
     ),
 }
 OF_RUNS = (4, 5, 10, 14, 15, 17, 18)
@@ -248,14 +255,14 @@ THEOREMS = (1, 8, 13, 16)
 LAST = np.arange(EPOCHS + 1) == EPOCHS
 
 
-def at(part: Part, value: float, *place: Any) -> np.ndarray:
-    found = part.variance["SGD-as"]["SGD"].copy()
+def at(one: Experiment, value: float, *place: Any) -> np.ndarray:
+    found = one.variances("same weights")[0].copy()
     found[place] = value
     return found
 
 
-def verdicts(*parts: Part) -> dict[int, str]:
-    return {claim.number: claim.verdict for claim in claims(parts)}
+def verdicts(*experiments: Experiment) -> dict[int, str]:
+    return {claim.number: claim.verdict for claim in judge_claims(experiments)}
 
 
 def test_all_hold_where_all_is_well() -> None:
@@ -269,7 +276,7 @@ def test_a_claim_falls_with_its_numbers(reason: str) -> None:
     assert verdicts(bad)[number] == "does not hold"
     if number in OF_RUNS:
         only_undecided = all(
-            row["outcome"] == "undecided" for row in claims([bad])[number - 1].rows
+            row["outcome"] == "undecided" for row in judge_claims([bad])[number - 1].cases
         )
         assert verdicts(good, bad)[number] == (
             "holds in part" if only_undecided else "does not hold"
@@ -286,7 +293,7 @@ def test_without_parts_nothing_is_measured() -> None:
 
 
 def test_what_cannot_be_said_is_not_said() -> None:
-    short = made_up(settings={"seeds": SEEDS, "epochs": 2})
+    short = made_up(protocol={"seeds": SEEDS, "epochs": 2})
     assert verdicts(short)[6] == "not measured"
     assert (
         verdicts(made_up(ideal={"share": np.zeros(1), "ratio": np.full(3, np.nan)}))[13]
@@ -309,20 +316,19 @@ def test_what_the_paper_allows_counts_as_holding() -> None:
 
 
 def test_runs_that_diverged_do_not_break_the_verdicts() -> None:
-    part = made_up()
+    one = made_up()
     endless = replace(
-        with_ends(part, part.objective | {"SGD-as": np.full_like(ONES, np.inf)}),
+        with_ends(one, one.objective | {"SGD-as": np.full_like(ONES, np.inf)}),
         distance={"SGD": ONES, "SGD-as": np.full_like(ONES, np.inf)},
-        jitter=part.jitter | {"SGD-as": np.full((SEEDS, EPOCHS), np.inf)},
-        variance=two_by_two(np.full_like(ONES, np.inf), ONES),
-        second_moment=two_by_two(np.full_like(ONES, np.inf), ONES),
+        jitter=one.jitter | {"SGD-as": np.full((SEEDS, EPOCHS), np.inf)},
+        variance=variances(np.full_like(ONES, np.inf), ONES),
     )
     found = verdicts(endless)
     assert {found[number] for number in (2, 4, 5, 10, 12, 17)} == {"does not hold"}
 
 
 def test_every_claim_states_its_rule_and_its_cases() -> None:
-    for claim in claims([made_up()]):
+    for claim in judge_claims([made_up()]):
         if claim.number in OF_RUNS:
             assert claim.detail.startswith("A case is clearly better if ")
             assert "two standard errors" in claim.detail
@@ -335,9 +341,9 @@ def test_every_claim_states_its_rule_and_its_cases() -> None:
             assert "The claim holds if all cases count, holds in part if at least" in claim.detail
         assert claim.by_construction == (claim.number in THEOREMS)
         assert ("(a theorem, checked)" in claim.measured) == (claim.number in (*THEOREMS, 14))
-        assert "made up" in claim.detail
-        assert claim.rows
-        assert all(isinstance(row["held"], bool) for row in claim.rows)
+        assert claim.cases[0]["set"] == "made up"
+        assert claim.cases
+        assert all(isinstance(row["held"], bool) for row in claim.cases)
         assert " of " in claim.measured
 
 
@@ -371,7 +377,7 @@ def test_means_that_differ_by_chance_do_not_hold_in_part(number: int) -> None:
         for method, values in less.items()
     }
     alike = {"SGD": less["SGD"], "SGD-as": less["SGD-as"]}
-    part = made_up(
+    one = made_up(
         ends=chance,
         own_ends=chance,
         batches={"4": batch(0.5, 0.6) | alike},
@@ -380,8 +386,8 @@ def test_means_that_differ_by_chance_do_not_hold_in_part(number: int) -> None:
             method: np.repeat(values[:, None], EPOCHS, axis=1) for method, values in alike.items()
         },
     )
-    claim = claims([part, part])[number - 1]
-    assert {row["outcome"] for row in claim.rows} == {"undecided"}
+    claim = judge_claims([one, one])[number - 1]
+    assert {row["outcome"] for row in claim.cases} == {"undecided"}
     assert claim.verdict == "does not hold"
 
 
@@ -414,17 +420,56 @@ def test_outcomes() -> None:
 
 def test_the_sum_keeps_theorems_apart() -> None:
     assert (
-        headline(claims([made_up()]))
+        headline(judge_claims([made_up()]))
         == "18 claims: 4 hold by construction; 14 findings: 14 hold, 0 hold in part, 0 do not hold"
     )
     assert (
-        headline(claims([])) == "18 claims: 0 hold by construction, 4 of that kind not measured; "
+        headline(judge_claims([]))
+        == "18 claims: 0 hold by construction, 4 of that kind not measured; "
         "14 findings: 0 hold, 0 hold in part, 0 do not hold, 14 not measured"
     )
 
 
-def test_the_remark_on_spread_has_the_numbers_of_the_runs() -> None:
-    assert f"one of {SEEDS} runs by 21 %" in claims([made_up()])[4].detail
+HIGH = {  # variances of pairs that spoil a claim of two measures
+    2: 1.01 * ONES,
+    3: ONES * np.linspace(0.6, 0.3, EPOCHS + 1),
+    6: 0.5 ** np.arange(EPOCHS + 1.0) * ONES,
+    12: 1.2 * ONES,
+}
+
+
+@pytest.mark.parametrize("number", HIGH)
+def test_a_claim_on_variances_needs_both_measures(number: int) -> None:
+    """It falls if it fails at the same weights, or along own runs; both are told apart."""
+    good, high = made_up().variances("own runs")[0], HIGH[number]
+    for measure, given in {
+        "same weights": variances(high, ONES, good),
+        "own runs": variances(good, ONES, high),
+    }.items():
+        claim = judge_claims([made_up(variance=given)])[number - 1]
+        assert claim.verdict == "does not hold"
+        other = ({"same weights", "own runs"} - {measure}).pop()
+        assert not claim.cases[0][f"held, {measure}"]
+        assert claim.cases[0][f"held, {other}"]
+        assert f"{measure}: 0 of 1" in claim.measured
+        assert f"{other}: 1 of 1" in claim.measured
+
+
+@pytest.mark.parametrize("number", HIGH)
+def test_four_times_the_step_is_shown_and_does_not_decide(number: int) -> None:
+    good, high = made_up().variance["chosen"], variances(HIGH[number], ONES)["chosen"]
+    claim = judge_claims([made_up(variance={"chosen": good, "four times": high})])[number - 1]
+    assert claim.verdict == "holds"
+    for measure in ("same weights", "own runs"):
+        assert f"{measure}: 1 of 1" in claim.measured
+        assert f"{measure}, four times the step: 0 of 1" in claim.measured
+
+
+def test_no_sentence_has_internal_names() -> None:
+    """What a reader sees is prose: no identifiers with underscores, except in the losses' names."""
+    for claim in judge_claims([made_up()]):
+        prose = f"{claim.claim} {claim.measured} {claim.detail}".replace("log_loss", "")
+        assert not re.search(r"[a-z]_[a-z]{2}", prose), prose
 
 
 def test_the_largest_stable_step_is_before_the_first_unstable_one() -> None:

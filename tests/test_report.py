@@ -15,20 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from antithetic.paper.report import (
-    Content,
-    Explorer,
+from antithetic.paper.claims import Claim
+from antithetic.paper.report.explorer import MAX_ROWS, Explorer, Plane, Training, thin_rows
+from antithetic.paper.report.page import Content, Table, render, write_page
+from antithetic.paper.report.pictures import (
+    FORMATS,
     Figure,
-    PageClaim,
-    PageTable,
-    Plane,
+    Picture,
     Series,
-    TrainingFrames,
-    render,
-    write_page,
+    draw_figures,
+    write_pictures,
 )
-from antithetic.paper.report.payload import MAX_POINTS, MAX_ROWS
-from antithetic.paper.report.thin import thin_curve, thin_rows
 
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
@@ -68,28 +65,37 @@ def embedded(page):
     return json.loads(Reader(page).scripts[0])
 
 
+def made_claim(text="c", verdict="holds"):
+    by_measure = {"chosen": {"own runs": text}}
+    return Claim(1, text, verdict, text, by_measure, text, text, ())
+
+
 def hostile_content(text):
-    series = Series(text, [0, 1], [1, 2], [0, 1], [2, 3], runs=[[1, 2]])
-    method = TrainingFrames(text, [(1, 1, -1)], [0.5])
+    series = Series(text, [0, 1], [1, 2], [0, 1], [2, 3])
+    training = Training(text, [(0.6, 0.8, -1.0)], [0.5], [SQUARE], [SQUARE[:, 0]])
     explorer = Explorer(
         text,
         SQUARE,
         [1, 1, -1, -1],
         [3, 2, 1, 0],
         [0],
-        [method],
+        [training],
         axis_labels=(text, text),
-        frame_label=text,
-        classes=(text, text),
         note=text,
     )
+    figures = [
+        Figure(f"figure-{k}", text, [series], text, text, text, group=group)
+        for k, group in enumerate(["", text])
+    ]
+    drawn = draw_figures(figures)
     return Content(
         text,
         text,
         summary=[text, f"**{text}** 12 %"],
-        figures=[Figure("a-figure", text, [series], text, text, text, group=text)],
-        claims=[PageClaim(text, "holds", text, text)],
-        tables=[PageTable(text, [text], [[text]])],
+        sheets=drawn[:1],
+        pictures=drawn,
+        claims=[made_claim(text)],
+        tables=[Table(text, [text], [[text]])],
         explorer=[explorer],
         settings={text: text},
         versions={text: text},
@@ -109,16 +115,17 @@ def test_what_comes_from_data_is_never_markup(text):
     assert [name for name, _ in hostile.attributes] == [name for name, _ in plain.attributes]
     assert not [name for name, _ in hostile.attributes if name.startswith("on")]
     assert hostile.scripts[1:] == plain.scripts[1:]
-    assert embedded(render(hostile_content(text)))["title"] == text
+    assert embedded(render(hostile_content(text)))[0]["name"] == text
 
 
 @given(st.text())
 def test_any_text_comes_back_from_the_embedded_json(text):
-    page = render(Content(text, summary=[text]))
+    explorer = Explorer("e", SQUARE, [1, 1, -1, -1], [3, 2, 1, 0], [0], [], note=text)
+    page = render(Content("t", explorer=[explorer]))
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert data is not None
     assert not set(data[1]) & set("<>&\u2028\u2029")
-    assert json.loads(data[1])["summary"] == [text]
+    assert json.loads(data[1])[0]["note"] == text
 
 
 def test_a_lone_surrogate_does_not_stop_the_writing(tmp_path):
@@ -159,13 +166,12 @@ def test_the_page_links_to_nowhere():
 
 
 def test_the_script_writes_text_only():
-    for name in ("tools.js", "chart.js", "explorer.js", "page.js"):
-        script = files("antithetic.paper.report").joinpath(name).read_text(encoding="utf-8")
-        assert not re.search(
-            r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new"
-            r" Function|import\(|fetch\(|XMLHttp|</",
-            script,
-        )
+    script = files("antithetic.paper.report").joinpath("explorer.js").read_text(encoding="utf-8")
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new"
+        r" Function|import\(|fetch\(|XMLHttp|</",
+        script,
+    )
 
 
 def test_empty_content_makes_a_page():
@@ -174,53 +180,107 @@ def test_empty_content_makes_a_page():
     assert "<section" not in page
 
 
-def test_gaps_are_null():
-    series = Series(
-        "a",
-        [0, 1, 2, 3],
-        [1.0, np.nan, np.inf, -np.inf],
-        [0, 0, np.nan, 0],
-        [2, 2, 2, np.inf],
-        runs=[[np.nan] * 4],
+# ---- pictures
+
+
+def drawn_svg(figure):
+    return draw_figures([figure])[0].svg.decode()
+
+
+def test_a_picture_on_the_page_is_that_of_its_file(tmp_path):
+    """The page shows the same bytes that the folder of figures has; PNG comes from one drawing."""
+    pictures = draw_figures([Figure("f", "A title", [Series("a", [0, 1], [1, 2])], "A caption.")])
+    paths = write_pictures(pictures, tmp_path / "figures")
+    assert [path.name for path in paths] == [f"f.{ending}" for ending in FORMATS]
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
+    page = render(Content("t", pictures=pictures))
+    (source,) = re.findall(r'<img src="data:image/svg\+xml;base64,(.*?)" alt="A title">', page)
+    assert base64.b64decode(source) == paths[1].read_bytes()
+    assert "<figcaption>A caption.</figcaption>" in page
+
+
+def test_a_figure_is_drawn_the_same_each_time():
+    figure = Figure("f", "t", [Series("a", [0, 1, 2], [1, 2, 3], [0, 1, 2], [2, 3, 4])], log_y=True)
+    assert drawn_svg(figure) == drawn_svg(figure)
+
+
+def test_gaps_and_what_has_no_place_on_the_axis_are_not_drawn():
+    """NaN, infinity, and on a logarithmic axis zero, leave a gap in a curve."""
+    whole = Series("a", [0, 1, 2, 3, 4], [1.0, 2.0, 4.0, 8.0, 16.0])
+    for hole in (np.nan, np.inf, 0.0):
+        cut = Series("a", [0, 1, 2, 3, 4], [1.0, 2.0, hole, 8.0, 16.0])
+        counts = [
+            drawn_svg(Figure("f", "t", [series], log_y=True)).count("<use ")
+            for series in (whole, cut)
+        ]
+        assert counts[0] - counts[1] == 1  # one marker less
+    empty = Figure("f", "t", [Series("a", [0, 1], [np.nan, -1.0])], log_y=True)
+    assert "<svg" in drawn_svg(empty)
+
+
+def test_names_of_curves_stand_above_the_axes_and_do_not_collide():
+    names = [f"a long name of order {k}" for k in range(6)]
+    series = [Series(name, [0, 1], [k, 1.0]) for k, name in enumerate(names)]  # they end as one
+    picture = draw_figures([Figure("f", "t", series)])[0]
+    sheet = picture.sheet
+    sheet.draw_without_rendering()
+    (legend,) = sheet.legends
+    boxes = [text.get_window_extent() for text in legend.get_texts()]
+    assert len(boxes) == len(names)
+    for place, box in enumerate(boxes):
+        assert box.y0 >= sheet.axes[0].get_window_extent().y1
+        assert box.x1 <= sheet.bbox.x1
+        assert not any(box.overlaps(other) for other in boxes[:place])
+
+
+def test_an_axis_starts_at_zero_if_asked():
+    """Values far above zero, as variances may be, are not blown up."""
+    series = [Series("SGD", [0, 1, 2], [10.0, 9.5, 9.0])]
+    for from_zero in (True, False):
+        picture = draw_figures([Figure("f", "t", series, from_zero=from_zero)])[0]
+        assert (picture.sheet.axes[0].get_ylim()[0] == 0.0) == from_zero
+
+
+def test_a_name_looks_the_same_in_all_figures():
+    first = Figure("f", "t", [Series("a", [0], [1]), Series("b", [0], [1])])
+    second = Figure("g", "t", [Series("b", [0], [1])])
+    sheets = [picture.sheet for picture in draw_figures([first, second])]
+    looks = [
+        {
+            line.get_label(): (line.get_color(), line.get_marker(), str(line.get_linestyle()))
+            for line in sheet.axes[0].get_lines()
+        }
+        for sheet in sheets
+    ]
+    assert looks[0]["b"] == looks[1]["b"] != looks[0]["a"]
+
+
+def test_sheets_stand_before_the_explorer_and_fold_the_groups():
+    """Any drawing can be a sheet; with sheets, groups of pictures are folded."""
+    import matplotlib.pyplot as plt
+
+    sheet = plt.Figure()
+    sheet.subplots(2, 2)
+    explorer = Explorer("e", SQUARE, [1, 1, -1, -1], [3, 2, 1, 0], [0], [])
+    pictures = draw_figures([Figure("f", "t", [Series("a", [0], [1])], group="sonar")])
+    page = render(
+        Content(
+            "t",
+            sheets=[Picture("figure-2", "Figure 2", sheet, "All sets.")],
+            explorer=[explorer],
+            claims=[made_claim()],
+            pictures=pictures,
+        )
     )
-    held = embedded(render(Content("t", figures=[Figure("f", "f", [series])])))["figures"][0][
-        "series"
-    ][0]
-    assert held["y"] == [1.0, None, None, None]
-    assert held["low"] == [0, 0, None, 0]
-    assert held["high"] == [2, 2, 2, None]
-    assert held["runs"] == [[None] * 4]
+    sections = re.findall(r'<section id="(\w+)"', page)
+    assert sections == ["sheets", "pairs", "claims", "figures"]
+    assert '<figure id="figure-figure-2">' in page
+    assert '<details class="group"><summary>sonar</summary>' in page
+    alone = render(Content("t", pictures=pictures))
+    assert '<details class="group" open><summary>sonar</summary>' in alone
 
 
-def test_points_without_a_place_on_the_axis_are_left_out():
-    series = Series("a", [np.nan, 0, -1, 10, 1], [1, 2, 3, 4, 5])
-    held = embedded(render(Content("t", figures=[Figure("f", "f", [series], log_x=True)])))[
-        "figures"
-    ][0]["series"][0]
-    assert (held["x"], held["y"], held["points"]) == ([1, 10], [5, 4], 5)
-
-
-def test_a_long_curve_is_thinned_and_keeps_its_spikes():
-    y = np.sin(np.arange(100_000) / 5000)
-    y[12_345], y[54_321], y[77_777] = 50, -50, np.nan
-    held = embedded(
-        render(Content("t", figures=[Figure("f", "f", [Series("a", np.arange(100_000), y)])]))
-    )["figures"][0]["series"][0]
-    assert MAX_POINTS / 2 < len(held["x"]) <= MAX_POINTS
-    assert held["points"] == 100_000
-    assert {(12_345, 50), (54_321, -50), (77_777, None), (0, 0)} <= set(
-        zip(held["x"], held["y"], strict=True)
-    )
-    assert held["x"][-1] == 99_999
-
-
-@given(st.lists(st.floats(), max_size=60), st.integers(5, 20), st.booleans())
-def test_thinning_keeps_within_the_limit_and_in_order(x, limit, log):
-    x = np.array(x)
-    kept = thin_curve(x, np.cos(np.arange(len(x))), limit, log=log)
-    assert len(kept) <= limit
-    assert len(set(kept)) == len(kept)
-    assert (np.diff(x[kept]) >= 0).all()
+# ---- the explorer
 
 
 @given(st.integers(0, 60), st.integers(2, 20), st.randoms(use_true_random=False))
@@ -247,39 +307,33 @@ def test_an_explorer_of_many_rows_keeps_partners_together():
     n = 5000
     partner = np.arange(n)[::-1]
     rng = np.random.default_rng(0)
-    gradients = rng.normal(size=(90, n, 2))
-    frames = list(range(90))
-    content = Content(
-        "t",
-        explorer=[
-            Explorer("e", rng.normal(size=(n, 2)), np.ones(n), partner, frames, gradients=gradients)
-        ],
-    )
-    page = render(content)
-    held = embedded(page)["explorer"][0]
+    gradients = [rng.normal(size=(n, 2)), None, rng.normal(size=(n, 2))]
+    training = Training("SGD", [None] * 3, np.ones(3), gradients, [None] * 3)
+    explorer = Explorer("e", rng.normal(size=(n, 2)), np.ones(n), partner, range(3), [training])
+    page = render(Content("t", explorer=[explorer]))
+    held = embedded(page)[0]
     rows = np.array(held["rows"])
     assert (len(rows), held["size"]) == (MAX_ROWS, n)
     assert held["partnerRows"] == partner[rows].tolist()
     assert rows[held["partner"]].tolist() == partner[rows].tolist()
-    kept = [k for k, frame in enumerate(held["gradients"]) if frame is not None]
-    assert (kept[0], kept[-1]) == (0, 89)
-    np.testing.assert_allclose(held["gradients"][0], gradients[0][rows], rtol=1e-4)
-    assert len(page) < 3_000_000
+    found = held["methods"][0]["gradients"]
+    assert found[1] is None
+    np.testing.assert_allclose(found[2], gradients[2][rows], rtol=1e-4)
+
+
+def test_numbers_that_json_cannot_hold_are_null():
+    training = Training("m", [None, (0.6, 0.8, 1.0)], [1.0, np.nan], [None] * 2, [None] * 2)
+    explorer = Explorer("e", SQUARE, [1, 1, -1, -1], [1, 0, 3, 2], range(2), [training])
+    (method,) = embedded(render(Content("t", explorer=[explorer])))[0]["methods"]
+    assert method["objective"] == [1.0, None]
+    assert method["boundaries"] == [None, [0.6, 0.8, 1.0]]
 
 
 def test_lines_have_unit_normals_and_none_is_none():
-    method = TrainingFrames("m", [(3, 4, 5), None, (0, 0, 1), (np.nan, 1, 1)], [1, 2, 3, np.nan])
-    content = Content(
-        "t",
-        explorer=[
-            Explorer(
-                "e", SQUARE, [1, 1, -1, -1], [1, 0, 3, 2], range(4), [method], optimum=(0, 2, 1)
-            )
-        ],
-    )
-    held = embedded(render(content))["explorer"][0]
-    assert held["methods"][0]["boundaries"] == [[0.6, 0.8, 1.0], None, None, None]
-    assert held["optimum"] == [0, 1, 0.5]
+    plane = Plane(np.zeros(2), np.eye(2))
+    assert plane.line([3.0, 4.0], 5.0) == pytest.approx((0.6, 0.8, 1.0))
+    assert plane.line([0.0, 0.0], 1.0) is None
+    assert plane.line([np.nan, 1.0]) is None
 
 
 def test_key_numbers_are_emphasised():
@@ -300,16 +354,8 @@ def test_key_numbers_are_emphasised():
 
 
 def test_numbers_of_tables():
-    page = render(
-        Content(
-            "t",
-            tables=[
-                PageTable(
-                    "T", ["name", "n", "ratio"], [["a", np.int64(-3), 0.123456], [True, 4, np.nan]]
-                )
-            ],
-        )
-    )
+    rows = [["a", np.int64(-3), 0.123456], [True, 4, np.nan]]
+    page = render(Content("t", tables=[Table("T", ["name", "n", "ratio"], rows)]))
     for cell in (
         '<td class="number">\N{MINUS SIGN}3</td>',
         '<td class="number">0.1235</td>',
@@ -322,48 +368,8 @@ def test_numbers_of_tables():
 @pytest.mark.parametrize("verdict", ["holds", "does not hold", "holds in part", "not measured"])
 def test_verdicts_are_worded_and_coloured(verdict):
     assert f'<span class="badge {verdict.replace(" ", "-")}">{verdict}</span>' in render(
-        Content("t", claims=[PageClaim("c", verdict)])
+        Content("t", claims=[made_claim(verdict=verdict)])
     )
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Series("a", [1, 2], [1]), "y of series 'a' has shape"),
-        (lambda: Series("a", [1], [1], low=[0]), "needs both"),
-        (lambda: Figure("Not a slug", "t", []), "sonar-objective"),
-        (lambda: Figure("f", "t", [Series("a", [], []), Series("a", [], [])]), "twice"),
-        (lambda: Content("t", figures=[Figure("f", "t", []), Figure("f", "t", [])]), "twice"),
-        (lambda: PageClaim("c", "maybe"), "use one of 'holds'"),
-        (lambda: PageTable("t", ["a", "b"], [[1]]), "2 columns"),
-        (lambda: Explorer("e", SQUARE, [1, 1, -1, -1], [0, 0, 1, 2]), "permutation"),
-        (lambda: Explorer("e", SQUARE, [1, 1, 0, -1], [0, 1, 2, 3]), "-1 and \\+1"),
-        (lambda: Explorer("e", SQUARE * np.nan, [1, 1, 1, -1], [0, 1, 2, 3]), "NaN"),
-        (
-            lambda: Explorer(
-                "e",
-                SQUARE,
-                [1, 1, 1, -1],
-                [0, 1, 2, 3],
-                [0, 1],
-                [TrainingFrames("m", [(1, 1, 1)], [1])],
-            ),
-            "has 1 frames, the explorer 2",
-        ),
-        (
-            lambda: Explorer("e", SQUARE, [1, 1, 1, -1], [0, 1, 2, 3], [0, 1], gradients=[SQUARE]),
-            "one per frame",
-        ),
-    ],
-)
-def test_what_cannot_be_shown_is_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-def test_one_string_is_not_a_list_of_sentences():
-    with pytest.raises(TypeError, match="list of sentences"):
-        Content("t", summary="One sentence.")
 
 
 @pytest.mark.parametrize("d", [1, 2, 5])
@@ -376,7 +382,9 @@ def test_rows_on_the_decision_are_on_its_line_in_the_plane(d, make):
     w, image = rng.normal(size=d), rng.normal(size=(7, 2))[:, : max(1, min(d, 2))]
     rows = plane.centre + image @ plane.axes[: image.shape[1]]
     a, b, c = plane.line(w, 0.3)
-    np.testing.assert_allclose(plane.points(make(rows)) @ [a, b] + c, rows @ w + 0.3, atol=1e-12)
+    length = np.linalg.norm(plane.axes @ w)
+    heights = (rows @ w + 0.3) / length
+    np.testing.assert_allclose(plane.points(make(rows)) @ [a, b] + c, heights, atol=1e-12)
 
 
 def test_the_plane_holds_the_most_variance():

@@ -67,8 +67,10 @@ class Claim:
     claim : str
         One sentence.
     verdict : {"holds", "does not hold", "holds in part", "not measured"}
-    measured : str
+    found : str
         The key numbers, short.
+    by_measure : dict of step to dict of measure to str
+        How many cases count, with a number, if variances or second moments are compared.
     rule : str
         When a case counts, and remarks.
     overall : str
@@ -84,11 +86,23 @@ class Claim:
     number: int
     claim: str
     verdict: Verdict
-    measured: str
+    found: str
+    by_measure: dict[str, dict[str, str]]
     rule: str
     overall: str
     cases: tuple[Case, ...]
     by_construction: bool = False
+
+    @property
+    def measured(self) -> str:
+        """All that was found, as a sentence."""
+        by_step = [
+            ", ".join(f"{measure}: {said}" for measure, said in of.items())
+            for of in self.by_measure.values()
+        ]
+        return "; ".join(
+            [self.found, *by_step[:1], *(f"four times the step: {of}" for of in by_step[1:])]
+        )
 
     @property
     def detail(self) -> str:
@@ -112,10 +126,14 @@ def _claim(
     *,
     remark: str = "",
     of_runs: bool = False,
-    two_measures: bool = False,
+    two_measures: tuple[str, Callable[[Array], str]] | None = None,
     by_construction: bool = False,
 ) -> Callable[[Callable[[Sequence[Experiment]], Found]], None]:
-    """Number a claim. ``rule`` says when a case counts, or is clearly better if it is of runs."""
+    """Number a claim.
+
+    ``rule`` says when a case counts, or is clearly better if it is of runs; ``two_measures`` which
+    numbers are told of each measure, and how.
+    """
 
     def register(find: Callable[[Sequence[Experiment]], Found]) -> None:
         number = len(_CLAIMS) + 1
@@ -134,10 +152,20 @@ def _claim(
             counts = "is clearly better" if of_runs else "counts"
             said = f"A case {counts} if {rule}. {remark}".strip()
             overall = OVERALL_RUNS if of_runs else OVERALL
-            if two_measures:
+            by_measure = {}
+            if two_measures is not None:
                 overall = f"{OVERALL_MEASURES} {overall}"
+                by_measure = _tell_measures(counted, *two_measures)
             return Claim(
-                number, sentence, verdict, measured, said, overall, tuple(cases), by_construction
+                number,
+                sentence,
+                verdict,
+                measured,
+                by_measure,
+                said,
+                overall,
+                tuple(cases),
+                by_construction,
             )
 
         _CLAIMS.append(judged)
@@ -228,16 +256,18 @@ def _column(name: str, measure: str, step: str = "chosen") -> str:
     return f"{name}, {measure}" + ("" if step == "chosen" else f", {step} the step")
 
 
-def _say_measures(cases: Sequence[Case], name: str, what: str) -> str:
-    """Say how many cases each measure counts with each step, and the range of a number."""
-    said = [
-        f"{measure}{'' if step == 'chosen' else ', four times the step'}:"
-        f" {count(cases, _column('held', measure, step))}, {what}"
-        f" {span(cases, _column(name, measure, step))}"
-        for step in STEPS
-        for measure in MEASURES
-    ]
-    return "; ".join(said)
+def _tell_measures(
+    cases: Sequence[Case], name: str, tell: Callable[[Array], str]
+) -> dict[str, dict[str, str]]:
+    """By step and measure, tell how many cases count, and a column of numbers."""
+    return {
+        step: {
+            measure: f"{count(cases, _column('held', measure, step))},"
+            f" {tell(column(cases, _column(name, measure, step)))}"
+            for measure in MEASURES
+        }
+        for step in (STEPS if cases else ())
+    }
 
 
 def count_outcomes(cases: Sequence[Case]) -> str:
@@ -353,7 +383,7 @@ def _unbiased(experiments: Sequence[Experiment]) -> Found:
     "The variance of SGD-as is below that of SGD throughout the run.",
     "the exact variance of a pair is below that of two independent rows before the first step and"
     " after each epoch: at the weights of SGD for every seed, and along own runs",
-    two_measures=True,
+    two_measures=("worst ratio", lambda values: f"worst ratio {values.max():.3g}"),
 )
 def _smaller_variance(experiments: Sequence[Experiment]) -> Found:
     cases = []
@@ -375,8 +405,7 @@ def _smaller_variance(experiments: Sequence[Experiment]) -> Found:
         cases,
         lambda found: (
             f"variance ratio {span(found, 'ratio at zero, same weights')} at w = 0 and"
-            f" {span(found, 'ratio at the end, same weights')} at the end. "
-            + _say_measures(found, "worst ratio", "worst ratio")
+            f" {span(found, 'ratio at the end, same weights')} at the end"
         ),
     )
 
@@ -386,7 +415,10 @@ def _smaller_variance(experiments: Sequence[Experiment]) -> Found:
     "the reduction 1 - ratio at w = 0 is larger than after any epoch (mean of seeds)",
     remark="The reduction is lost later because the table is built from the rows, not from the"
     " gradients.",
-    two_measures=True,
+    two_measures=(
+        "largest later",
+        lambda values: f"largest later reduction {np.median(values):.3g} in the median",
+    ),
 )
 def _most_at_the_beginning(experiments: Sequence[Experiment]) -> Found:
     cases = []
@@ -411,8 +443,7 @@ def _most_at_the_beginning(experiments: Sequence[Experiment]) -> Found:
         lambda found: (
             f"median reduction {middle(found, 'reduction at zero, same weights')} at w = 0, then at"
             f" the same weights {middle(found, 'after one epoch, same weights')} after one epoch"
-            f" and {middle(found, 'reduction late, same weights')} in the last quarter. "
-            + _say_measures(found, "largest later", "largest later reduction")
+            f" and {middle(found, 'reduction late, same weights')} in the last quarter"
         ),
     )
 
@@ -515,7 +546,10 @@ def _less_and_more(cases: Sequence[Case], name: str) -> str:
     "from the second epoch on, of both methods, the mean variance of the last quarter is within a"
     f" factor {_LEVEL:g} of that of the first quarter, and the mean jitter is lower",
     remark="Jitter is measured with the chosen step only.",
-    two_measures=True,
+    two_measures=(
+        "variance of SGD-as",
+        lambda values: f"variance of SGD-as {values.min():.3g} to {values.max():.3g}",
+    ),
 )
 def _level_variance_falling_jitter(experiments: Sequence[Experiment]) -> Found:
     cases = []
@@ -545,8 +579,7 @@ def _level_variance_falling_jitter(experiments: Sequence[Experiment]) -> Found:
         cases,
         lambda found: (
             f"last / first quarter: jitter {span(found, 'jitter of SGD-as')} (SGD-as), falls in"
-            f" {count(found, 'jitter falls')}; step {span(found, 'step')}. The variance is level, "
-            + _say_measures(found, "variance of SGD-as", "ratio of SGD-as")
+            f" {count(found, 'jitter falls')}; step {span(found, 'step')}"
         ),
     )
 
@@ -706,7 +739,7 @@ def _bounds_and_products(experiments: Sequence[Experiment]) -> Found:
     "the largest E|g|^2 before the first step and after each epoch is smaller for SGD-as than for"
     " SGD (mean of seeds)",
     remark="If the largest is the one at w = 0, G^2 says nothing of the rest of the run.",
-    two_measures=True,
+    two_measures=("ratio", lambda values: f"worst ratio {values.max():.3g}"),
 )
 def _smaller_second_moment(experiments: Sequence[Experiment]) -> Found:
     cases = []
@@ -729,8 +762,7 @@ def _smaller_second_moment(experiments: Sequence[Experiment]) -> Found:
         cases,
         lambda found: (
             f"SGD's is largest at w = 0 in {count(found, 'largest at zero')}; without w = 0, ratio"
-            f" {span(found, 'ratio without w = 0, own runs')} along own runs. "
-            + _say_measures(found, "ratio", "ratio")
+            f" {span(found, 'ratio without w = 0, own runs')} along own runs"
         ),
     )
 

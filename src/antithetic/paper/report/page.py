@@ -204,18 +204,30 @@ def _emphasise(sentence: str) -> str:
 
 def _claims(claims: Iterable[Claim]) -> str:
     rows = "".join(
-        f'<tr><td data-head="Claim">{claim.number}. {escape(claim.claim)}</td>'
-        '<td data-head="Verdict"><span class="badge'
+        f"<tr><td>{claim.number}. {escape(claim.claim)}</td>"
+        '<td><span class="badge'
         f' {claim.verdict.replace(" ", "-")}">{claim.verdict}</span></td>'
-        f'<td data-head="Measured">{escape(claim.measured)}'
+        f"<td>{escape(claim.found)}{_by_measure(claim)}"
         f"{_paragraph(claim.rule, 'detail')}</td></tr>"
         for claim in claims
     )
-    head = (
-        '<thead><tr><th scope="col">Claim</th><th scope="col">Verdict</th><th'
-        ' scope="col">Measured</th></tr></thead>'
-    )
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("Claim", "Verdict", "Measured"))
+    head = f"<thead><tr>{head}</tr></thead>"
     return f'<table class="claims">{head}<tbody>{rows}</tbody></table>' if rows else ""
+
+
+def _by_measure(claim: Claim) -> str:
+    """A small table: measures below each other, the chosen step beside four times it."""
+    if not claim.by_measure:
+        return ""
+    heads = "".join(f'<th scope="col">{escape(step)} step</th>' for step in claim.by_measure)
+    rows = "".join(
+        f'<tr><th scope="row">{escape(measure)}</th>'
+        + "".join(f"<td>{escape(of[measure])}</td>" for of in claim.by_measure.values())
+        + "</tr>"
+        for measure in next(iter(claim.by_measure.values()))
+    )
+    return f'<table class="measures"><tr><td></td>{heads}</tr>{rows}</table>'
 
 
 def _figure(picture: Picture) -> str:

@@ -27,6 +27,7 @@ _DASHES: tuple[Any, ...] = (
 _MARKERS = "os^DXv"
 _MARKED_POINTS = 50
 _SIZE, _DPI, _LEGEND_ROW = (4.8, 3.4), 150, 0.2  # inches
+_LEGEND_WIDTH = 50  # characters of three names side by side
 _STYLE = {
     "svg.hashsalt": "antithetic",
     "svg.fonttype": "none",
@@ -143,14 +144,15 @@ def write_pictures(
 
 
 def _draw(figure: Figure, looks: Mapping[str, int]) -> Any:
-    plt, columns = pyplot(), 3
+    plt, lengths = pyplot(), sorted(len(series.name) for series in figure.series)
+    columns = 3 if sum(lengths[-3:]) <= _LEGEND_WIDTH else 2
     rows = -(-len(figure.series) // columns) + bool(figure.group)
     height = _SIZE[1] + _LEGEND_ROW * rows
     with plt.rc_context(_STYLE):
         sheet = plt.Figure(figsize=(_SIZE[0], height))  # without pyplot's windows: no screen
         ax = sheet.subplots()
         # Automatic layouts take twice as long.
-        top = 1.0 - (0.34 + _LEGEND_ROW * rows) / height
+        top = 1.0 - (0.27 + _LEGEND_ROW * rows) / height
         sheet.subplots_adjust(left=0.14, right=0.97, top=top, bottom=0.47 / height)
         for series in figure.series:
             _draw_series(ax, series, looks[series.name], log=figure.log_y)

@@ -8,7 +8,7 @@ import numpy as np
 import reference_losses
 
 
-def algorithm_2(
+def sgd_steps(
     problem,
     batches,
     size,
@@ -108,8 +108,8 @@ def balanced_order(order, gradients, unit):
     return np.concatenate([*front, order[paired:whole], *back, order[whole:]])
 
 
-def balanced_algorithm_2(problem, order, size, unit, epochs, eta, **given):
-    """`algorithm_2` with each epoch in the order that the gradients met in the one before lead to.
+def balanced_sgd_steps(problem, order, size, unit, epochs, eta, **given):
+    """`sgd_steps` with each epoch in the order that the gradients met in the one before lead to.
 
     Also returns the order that follows.
     """
@@ -137,7 +137,7 @@ def balanced_algorithm_2(problem, order, size, unit, epochs, eta, **given):
         }
     )
     watched.loss = SimpleNamespace(slope=slope, value=problem.loss.value)
-    last, mean, _ = algorithm_2(watched, batches(), size, eta, **given)
+    last, mean, _ = sgd_steps(watched, batches(), size, eta, **given)
     return last, mean, order
 
 

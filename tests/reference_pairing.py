@@ -1,8 +1,10 @@
-"""The pairing of the paper, written out: plain NumPy, one line per line of the algorithm."""
+"""Pairings written out in plain NumPy."""
 
 from __future__ import annotations
 
 import numpy as np
+
+from antithetic.paper.algorithms import algorithm_1
 
 
 def signed_rows(X, y, fit_intercept=False, sample_weight=None):
@@ -11,16 +13,9 @@ def signed_rows(X, y, fit_intercept=False, sample_weight=None):
     return X * y[:, None] if sample_weight is None else X * (y * sample_weight)[:, None]
 
 
-def algorithm_1(Z):
-    """For i = 1..n the free j, i itself included, with the smallest product.
-
-    Of equals the lowest j.
-    """
-    free = list(range(len(Z)))
-    partner = np.empty(len(Z), dtype=np.intp)
-    for i in range(len(Z)):
-        partner[i] = free.pop(int(np.argmin(Z[free] @ Z[i])))
-    return partner
+def literal_table(Z):
+    """Algorithm 1 as printed, on signed rows."""
+    return algorithm_1(Z, np.ones(len(Z)))
 
 
 def largest_excess(Z, partner):

@@ -7,7 +7,7 @@ import pytest
 from drive import drive, sampler_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import balanced_algorithm_2, balanced_order, split
+from reference import balanced_order, balanced_sgd_steps, split
 from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
 from strategies import integer_rows, matchings
@@ -52,7 +52,7 @@ def kernel_and_twin(problem, size, unit, *, average=False, epochs=3):
     solver, schedule = make_sgd(problem, average), schedule_for(problem)
     first = np.random.default_rng(1).permutation(problem.n)
     *_, after = drive(solver, BalancedOrder(first, size, unit), schedule, epochs=epochs)
-    last, mean, order = balanced_algorithm_2(
+    last, mean, order = balanced_sgd_steps(
         problem,
         first,
         size,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from drive import drive, sampler_of
-from reference import algorithm_2, split
+from reference import sgd_steps, split
 from scipy import sparse
 
 from antithetic import Interrupted, SGDClassifier, SGDRegressor, datasets, minimize
@@ -53,7 +53,7 @@ def test_the_mean_is_of_evenly_spaced_points_of_the_last_epoch(form, l2, l1, epo
     problem = make_problem(form, l2=l2, l1=l1)
     last, solution, sampler, schedule = after_epochs(problem, epochs, size)
     path, batches = [], [rows for epoch in range(epochs) for rows in split(sampler.batches(epoch))]
-    algorithm_2(
+    sgd_steps(
         problem,
         batches,
         size,

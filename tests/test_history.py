@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from reference import algorithm_2, corrected_steps, passive_aggressive
+from reference import corrected_steps, passive_aggressive, sgd_steps
 from scipy import sparse
 from solver_cases import GROUPS, NUMBERS, THREE, TWO, WEIGHTS, Box, X
 
@@ -58,7 +58,7 @@ def met(problem, size, epochs=1, **given):
     totals = [0.0]
     for many in (epochs - 1, epochs):
         if many:
-            last, _, mean = algorithm_2(
+            last, _, mean = sgd_steps(
                 problem,
                 batches_of(size) * many,
                 size,

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from drive import sampler_of
-from reference import algorithm_2, split
+from reference import sgd_steps, split
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -34,7 +34,7 @@ def test_it_is_the_papers_algorithm(data, pairs):
     table = None if pairs is None else antithetic.pair(X, y, pairs)
     sampler = sampler_of("uniform", len(y), 2, 4, table)
     batches = [rows for epoch in range(3) for rows in split(sampler.batches(epoch))]
-    expected = algorithm_2(
+    expected = sgd_steps(
         Problem.build(X, y, l2=1e-2),
         batches,
         2,

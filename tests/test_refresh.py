@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from drive import sampler_of
-from reference import algorithm_2
+from reference import sgd_steps
 from scipy import sparse
 
 from antithetic import (
@@ -229,7 +229,7 @@ def test_a_table_in_every_step(form, size, method, intercept):
             )
             steps += 1
             eta = 0.3 / (1.0 + 0.3 * 0.05 * steps)
-            (w, b), _, _ = algorithm_2(
+            (w, b), _, _ = sgd_steps(
                 problem, [np.array(rows)], size, lambda *_, eta=eta: eta, coef=w, intercept=b
             )
     given = {

@@ -13,7 +13,7 @@ import pytest
 from drive import drive, sampler_of
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import algorithm_2, cumulative_threshold, passive_aggressive, split
+from reference import cumulative_threshold, passive_aggressive, sgd_steps, split
 from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
@@ -78,7 +78,7 @@ def kernel_and_twin(problem, *, size=2, average=False, name="inverse_time", epoc
     sampler = sampler_of("shuffle", problem.n, size, seed=1)
     *_, after = drive(solver, sampler, schedule, epochs=epochs)
     batches = [rows for epoch in range(epochs) for rows in split(sampler.batches(epoch))]
-    last, mean, _ = algorithm_2(
+    last, mean, _ = sgd_steps(
         problem,
         batches,
         size,
@@ -302,7 +302,7 @@ def test_the_loss_met_on_the_way(form, weighted):
     sampler, schedule = sampler_of("shuffle", problem.n, 2, seed=1), schedule_for(problem)
     watching, blind = (make_sgd(problem, False, watch=watch) for watch in (True, False))
     (seen,) = drive(watching, sampler, schedule, epochs=1)
-    met = algorithm_2(
+    met = sgd_steps(
         problem,
         split(sampler.batches(0)),
         2,

@@ -529,7 +529,9 @@ def test_bad_input(client):
     spoilt = X.copy()
     spoilt[750, 2] = np.nan
     late = np.where(np.arange(len(X)) < 2900, "no", "yes")
-    with pytest.raises(ValueError, match="block 2 of X has NaN or infinity, first in row 50"):
+    with pytest.raises(
+        ValueError, match="block 2 of X has NaN or infinity, first in row 50, column 2"
+    ):
         LogisticRegression(client=client).fit(*in_blocks(spoilt, Y, BLOCKS))
     with pytest.raises(ValueError, match="number of classes has to be greater than one"):
         LogisticRegression(client=client).fit(*in_blocks(X, np.full(len(X), "no"), BLOCKS))

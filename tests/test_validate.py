@@ -54,15 +54,32 @@ def read_only(X):
 )
 @given(data=st.data(), X=integer_rows(), bad=st.sampled_from([np.nan, np.inf, -np.inf]))
 def test_the_first_bad_row_is_named(form, data, X, bad):
-    """Wherever NaN or infinity stand, the error names the first row that holds one."""
+    """Wherever NaN or infinity stand, the error names the first one's row and column."""
     places = data.draw(
         st.sets(st.tuples(*(st.integers(0, k - 1) for k in X.shape)), min_size=1, max_size=4)
     )
     X[tuple(np.transpose(list(places)))] = bad
+    row, column = min(places)
     with pytest.raises(
-        ValueError, match=rf"^X has NaN or infinity, first in row {min(row for row, _ in places)};"
+        ValueError, match=rf"^X has NaN or infinity, first in row {row}, column {column};"
     ):
         check_rows(form(X))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.nan, "X has NaN or infinity, first in row 2, column 'age'"),
+        ("Rome", "X must be real numbers; row 2 has 'Rome' in column 'age'"),
+    ],
+)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_data_frames_are_named(library, value, message):
+    """Errors name the column of a data frame by its label, not by its number."""
+    module = pytest.importorskip(library)
+    ages = ["40", "41", value] if isinstance(value, str) else [40.0, 41.0, value]
+    with pytest.raises(ValueError, match=message):
+        check_rows(module.DataFrame({"height": [1.0, 2.0, 3.0], "age": ages}))
 
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])

@@ -29,17 +29,18 @@ def check_rows(X: Any, name: str = "X", *, finite: bool = True) -> Matrix:
     """Return rows as C-contiguous float32 or float64, or as a ``csr_array`` without duplicates.
 
     float32 and float64 keep their type, float16 becomes float32, everything else float64. What has
-    the right form already is not copied. Raises ValueError naming the first row that holds NaN or
-    infinity, unless ``finite`` is False, which saves a pass over rows that were checked before.
+    the right form already is not copied. Raises ValueError naming the first row and column that
+    hold NaN or infinity, unless ``finite`` is False, which saves a pass over rows that were checked
+    before.
     """
     refuse_dates_and_masks(X, name)
     rows = _check_csr(X, name) if sparse.issparse(X) else _check_dense(X, name)
     if finite:
-        _refuse_nan(rows, name)
+        _refuse_nan(rows, name, getattr(X, "columns", None))
     return rows
 
 
-def _refuse_nan(rows: Matrix, name: str) -> None:
+def _refuse_nan(rows: Matrix, name: str, columns: Any) -> None:
     if sparse.issparse(rows):
         finite = np.isfinite(rows.data)
     else:
@@ -51,10 +52,12 @@ def _refuse_nan(rows: Matrix, name: str) -> None:
         position = int(np.argmin(finite))  # the first False
         if sparse.issparse(rows):
             row = int(np.searchsorted(rows.indptr, position, side="right")) - 1
+            column = int(rows.indices[position])
         else:
-            row = position // rows.shape[1]
+            row, column = divmod(position, rows.shape[1])
         raise ValueError(
-            f"{name} has NaN or infinity, first in row {row}; remove or impute such rows"
+            f"{name} has NaN or infinity, first in row {row}, {_column(column, columns)}; remove or"
+            " impute such rows"
         )
 
 
@@ -124,7 +127,8 @@ def _check_dense(X: Any, name: str) -> NDArray[np.floating]:
     except (TypeError, ValueError) as error:
         if rows.dtype.kind not in "OSU":
             raise
-        raise ValueError(f"{name} must be real numbers; {_first_without_number(rows)}") from error
+        place = _first_without_number(rows, getattr(X, "columns", None))
+        raise ValueError(f"{name} must be real numbers; {place}") from error
 
 
 def _first_without_number(rows: NDArray[Any], columns: Any = None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,14 +14,16 @@ import dask
 import dask.array as da
 from dask_cases import cluster, in_blocks, labelled
 
-from antithetic.dask.blocks import Recipe, open_block
+from antithetic.dask.blocks import open_block
+from antithetic.dask.mapping import delay_blocks
 from antithetic.dask.reading import delayed_parts, read_blocks
+from antithetic.dask.recipes import Recipe
 
 X, Y = labelled(60)
 
 
 def opened(blocks):
-    return [open_block(number, blocks.parts(number)) for number in range(len(blocks))]
+    return [part.compute(scheduler="sync") for part in delay_blocks(open_block, "open", blocks)]
 
 
 def joined(blocks):
@@ -92,6 +96,7 @@ def test_a_task_reads_its_block_by_itself():
     """Reading is part of the task that uses the block, so workers do not read ahead."""
     blocks = read_blocks(*in_blocks(X, Y, [20, 40]))
     assert all(isinstance(part, Recipe) for part in blocks.X + blocks.y)
+    assert not blocks.keys
 
 
 @pytest.mark.parametrize(
@@ -139,8 +144,8 @@ def spoilt(value):
 @pytest.mark.parametrize(
     ("rows", "labels", "message"),
     [
-        (spoilt(np.nan), Y, r"block 1 of X has NaN or infinity, first in row 7"),
-        (spoilt(np.inf), Y, r"block 1 of X has NaN or infinity, first in row 7"),
+        (spoilt(np.nan), Y, "block 1 of X has NaN or infinity, first in row 7, column 1"),
+        (spoilt(np.inf), Y, "block 1 of X has NaN or infinity, first in row 7, column 1"),
         (X, np.where(np.arange(60) == 21, np.nan, Y), "block 1: y has NaN"),
         (
             X,
@@ -156,6 +161,34 @@ def test_errors_name_the_block(rows, labels, message):
     """Errors name the block and the row in it."""
     blocks = read_blocks(*in_blocks(rows, labels, [20, 20, 20]))
     with pytest.raises(ValueError, match=message):
+        opened(blocks)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.nan, "block 1 of X has NaN or infinity, first in row 7, column 'b'; remove or impute"),
+        ("Rome", "block 1 of X must be real numbers; row 7 has 'Rome' in column 'b'"),
+        ("date", "block 1 of X has dates or durations in column 'b'; convert them to numbers"),
+    ],
+)
+@pytest.mark.parametrize("form", ["frame", "delayed"])
+def test_errors_name_the_column_of_a_data_frame(form, value, message):
+    """A value that cannot be used is named with its column, wherever that column stands."""
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    parts = [pd.DataFrame(X[k : k + 20], columns=list("abcde")) for k in (0, 20, 40)]
+    column = parts[1]["b"].astype(object)
+    column[7] = value
+    if value == "date":
+        column = pd.date_range("2020-01-01", periods=20)
+    parts[1] = parts[1].assign(b=column)
+    if form == "delayed":
+        parts[1] = parts[1][list("bacde")]
+    rows = list(map(dask.delayed, parts))
+    if form == "frame":
+        rows = dd.from_delayed(rows, meta=parts[0][:0], verify_meta=False)
+    blocks = read_blocks(rows, [dask.delayed(part) for part in np.split(Y, 3)])
+    with pytest.raises(ValueError, match=re.escape(message)):
         opened(blocks)
 
 
@@ -212,6 +245,7 @@ def test_columns_of_one_parquet_frame_have_the_same_blocks(tmp_path, filesystem)
     blocks = read_blocks(data[names], data["label"], data["x0"] ** 2)
     assert len(blocks) == 6
     assert all(isinstance(part, Recipe) for part in blocks.X + blocks.y)
+    assert not blocks.keys
     assert [len(part.X) for part in opened(blocks)] == [10] * 6
     np.testing.assert_array_equal(
         np.concatenate([part.weight for part in opened(blocks)]), whole["x0"].to_numpy() ** 2
@@ -219,7 +253,7 @@ def test_columns_of_one_parquet_frame_have_the_same_blocks(tmp_path, filesystem)
     np.testing.assert_array_equal(joined(blocks)[0], whole[names].to_numpy())
     np.testing.assert_array_equal(joined(blocks)[1], whole["label"].to_numpy())
     assert sorted(joined(blocks)[0][:, 0].tolist()) == sorted(X[:, 0].tolist())
-    assert len(delayed_parts(data[["x0"]])[0]) == 6
+    assert len(delayed_parts(data[["x0"]])) == 6
     with dask.config.set(scheduler="sync"):  # other blocks than X
         np.testing.assert_array_equal(
             joined(read_blocks(da.from_array(X, chunks=(25, -1)), data["label"]))[1],

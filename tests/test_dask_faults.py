@@ -145,6 +145,20 @@ def test_a_worker_that_is_killed_with_the_sample(workers, tmp_path):
     assert model.gap_ == expected.gap_
 
 
+def test_workers_that_are_killed_with_what_a_fit_keeps(workers, tmp_path):
+    """A mean and arrays that the cluster keeps for a fit are computed and sent again."""
+    marker, lengths = tmp_path / "read", (500, 500, 600)  # arrays that are large enough to be kept
+    rows, labels = slow_blocks(marker, lengths)
+    thread, killed = kill(marker, 5, 12)  # the mean reads three blocks, and so does each round
+    model = LogisticRegression(client=workers).fit(rows - rows.mean(axis=0), labels)
+    thread.join()
+    assert len(killed) == 2
+    rows, labels = in_blocks(X, Y, lengths)
+    expected = LogisticRegression(client=workers).fit(rows - rows.mean(axis=0), labels)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    assert model.gap_ == expected.gap_
+
+
 def test_a_scheduler_that_is_lost(workers, tmp_path):
     """A lost scheduler gives a clear error that names the checkpoint.
 

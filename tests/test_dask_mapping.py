@@ -17,6 +17,7 @@ from antithetic.dask import mapping
 from antithetic.dask.blocks import Blocks
 from antithetic.dask.cluster import gather
 from antithetic.dask.mapping import add_up, map_blocks, sum_over_blocks
+from antithetic.dask.recipes import divide
 from antithetic.problem import Problem
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.row_totals import row_totals
@@ -31,26 +32,34 @@ def client():
 def describe(number, parts, *others):
     """What a task was given."""
     rows, labels, weight, expected = parts
-    return (number, float(rows.sum()), labels, weight, expected.has_labels, *others)
+    return (number, float(rows.read().sum()), labels, weight, expected.has_labels, *others)
 
 
 def rows_times(number, parts, factors):  # noqa: ARG001
-    return (factors * float(parts[0].sum()),)
+    return (factors * float(parts[0].read().sum()),)
 
 
-def parts_of(kind, client):
+def blocks_of(parts):
+    """Blocks that consist of rows only."""
+    (X,), graph = divide([parts])
+    return Blocks(X, graph=graph)
+
+
+def three_blocks(kind, client):
     """Three blocks of rows that a cluster holds, that it makes, or both."""
     made = [dask.delayed(np.full)((2, 2), float(k)) for k in range(3)]
     if kind == "lazy":
-        return made
+        return blocks_of(made)
     held = client.persist(made)
-    return held if kind == "held" else [dask.delayed(np.add)(part, 0.0) for part in held]
+    if kind == "held":
+        return blocks_of(held)
+    return blocks_of([dask.delayed(np.add)(part, 0.0) for part in held])
 
 
 @pytest.mark.parametrize("kind", ["held", "lazy", "lazy from held"])
 def test_a_task_gets_its_block_and_what_all_share(client, kind):
     """Delayed values arrive as arrays, whoever holds them; missing labels arrive as None."""
-    blocks = Blocks(parts_of(kind, client), None, None)
+    blocks = three_blocks(kind, client)
     found = gather(
         client, map_blocks(client, describe, "test", blocks, "all", own=[["a", "b", "c"]])
     )
@@ -63,9 +72,11 @@ def test_a_task_gets_its_block_and_what_all_share(client, kind):
 def test_large_arguments_are_sent_once(client, monkeypatch, most):
     """Large arguments are sent as one task, with the same result."""
     monkeypatch.setattr(mapping, "_BYTES_IN_TASKS", most)
-    blocks = Blocks(parts_of("held", client), None, None)
-    sent, submit = [], client.submit
-    monkeypatch.setattr(client, "submit", lambda *a, **k: sent.append(k["key"]) or submit(*a, **k))
+    blocks = three_blocks("held", client)
+    sent, get = [], client.get
+    monkeypatch.setattr(
+        client, "get", lambda graph, *a, **k: sent.extend(graph) or get(graph, *a, **k)
+    )
     (found,) = sum_over_blocks(client, rows_times, "test", blocks, np.arange(3.0))
     np.testing.assert_array_equal(found, 12.0 * np.arange(3.0))
     assert len([key for key in sent if "-start-" in str(key)]) == (1 if most == 0 else 0)
@@ -83,7 +94,7 @@ def test_sums_do_not_depend_on_where_they_are_added(client, monkeypatch, many, s
         mapping, "gather", lambda *a, **k: gathered.append(len(a[1])) or real(*a, **k)
     )
     (found,) = sum_over_blocks(
-        client, rows_times, "test", Blocks(parts, None, None), np.ones(1), sum_bytes=size
+        client, rows_times, "test", blocks_of(parts), np.ones(1), sum_bytes=size
     )
     at_once = 16 if size == 0 else (1 << 27) // size
     expected = list(numbers)
@@ -103,7 +114,7 @@ def test_answers_as_large_as_the_weights_are_added_by_tasks(client, monkeypatch)
         mapping, "gather", lambda *a, **k: gathered.append(len(a[1])) or real(*a, **k)
     )
     factors = np.ones(100_000)
-    sum_over_blocks(client, rows_times, "test", Blocks(parts, None, None), factors)
+    sum_over_blocks(client, rows_times, "test", blocks_of(parts), factors)
     assert gathered == [1]
 
 

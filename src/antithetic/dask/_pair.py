@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-import dask
 import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.validation import check_count
 from antithetic.dask.block_table import BlockTable, name_of
 from antithetic.dask.blocks import Blocks, join_classes, open_block, open_labels
-from antithetic.dask.cluster import compute_anywhere
 from antithetic.dask.common import Common
 from antithetic.dask.deal import deal
+from antithetic.dask.mapping import delay_blocks, over_blocks
 from antithetic.dask.reading import read_blocks
 from antithetic.dask.table_quality import rows_of
 from antithetic.dask.tasks import one_thread
@@ -112,7 +112,7 @@ def pair(
     order, rows_in_all = Shuffle(made), sum(lengths)
     common = Common(loss, ElasticNet(), bool(fit_intercept), parts, rows_in_all, 2, order, (seed,))
     return BlockTable(
-        _tables(blocks, common, method, coef, intercept),
+        delay_blocks(pair_block, "pair", blocks, common, method, coef, intercept),
         lengths,
         name,
         bool(shuffle),
@@ -123,25 +123,6 @@ def pair(
         coef,
         intercept,
     )
-
-
-def _tables(blocks: Blocks, common: Common, method: Any, coef: Any, intercept: float) -> list[Any]:
-    """Delayed tables, one per block."""
-    task = dask.delayed(pair_block, pure=True, traverse=False)
-    shared = dask.delayed(common, traverse=False)
-    token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
-    return [
-        task(
-            number,
-            blocks.parts(number),
-            shared,
-            method,
-            coef,
-            intercept,
-            dask_key_name=(f"antithetic-pair-{token}", number),
-        )
-        for number in range(len(blocks))
-    ]
 
 
 def pair_block(
@@ -159,11 +140,9 @@ def pair_block(
 
 def _labels(client: Any, blocks: Blocks, loss: Loss) -> tuple[NDArray[Any], tuple[int, ...]]:
     """Labels of all blocks in order, empty for regression, and the lengths of the blocks."""
-    task = dask.delayed(_labels_of_block, pure=False, traverse=False)
     assert blocks.y is not None
-    seen = compute_anywhere(
-        client, [task(number, part, loss.classification) for number, part in enumerate(blocks.y)]
-    )
+    labels = replace(blocks, X=[None] * len(blocks), weight=None)
+    seen = over_blocks(client, _labels_of_block, "labels", labels, loss.classification)
     lengths = tuple(length for _, length in seen)
     if not sum(lengths):
         raise ValueError("X has no rows: all its blocks are empty")
@@ -173,6 +152,8 @@ def _labels(client: Any, blocks: Blocks, loss: Loss) -> tuple[NDArray[Any], tupl
     return classes, lengths
 
 
-def _labels_of_block(number: int, part: Any, classification: bool) -> tuple[NDArray[Any], int]:
-    labels = open_labels(number, part)
+def _labels_of_block(
+    number: int, parts: Sequence[Any], classification: bool
+) -> tuple[NDArray[Any], int]:
+    labels = open_labels(number, parts[1])
     return np.unique(labels) if classification else labels[:0], len(labels)

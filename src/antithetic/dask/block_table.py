@@ -7,12 +7,14 @@ from typing import Any
 
 import dask
 import numpy as np
+from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from antithetic._util.validation import check_count
 from antithetic.dask.blocks import Blocks
 from antithetic.dask.cluster import compute_anywhere
 from antithetic.dask.common import Common
+from antithetic.dask.recipes import needed_of, refer
 from antithetic.dask.table_quality import measure_blocks, variance_of_blocks
 from antithetic.orders import Pairs
 from antithetic.pairing import AntitheticTable, Quality
@@ -140,25 +142,20 @@ class BlockTable:
         -------
         BlockTable
         """
-        columns: list[list[Any]] = [self.tables]
+        wanted = [*self.tables, *(self.rows or [])]
         if self.dealt:
-            columns += [
-                self.blocks.X,
-                self.blocks.y or [],
-                self.blocks.weight or [],
-                self.rows or [],
+            wanted += [
+                Delayed(key, needed_of(self.blocks.graph, [key])) for key in self.blocks.keys
             ]
-        wanted = [part for column in columns for part in column]
-        kept = iter(dask.persist(*wanted) if client is None else client.persist(wanted))
-        tables, *dealt = [[next(kept) for _ in column] for column in columns]
-        if not dealt:
-            return replace(self, tables=tables)
-        X, y, weight, rows = dealt
+        kept = list(dask.persist(*wanted) if client is None else client.persist(wanted))
+        many = len(self.tables)
+        if not self.dealt:
+            return replace(self, tables=kept)
         return replace(
             self,
-            tables=tables,
-            blocks=replace(self.blocks, X=X, y=y, weight=weight or None),
-            rows=rows,
+            tables=kept[:many],
+            rows=kept[many : 2 * many],
+            blocks=replace(self.blocks, graph=refer(kept[2 * many :])[1]),
         )
 
     def variance_ratio(

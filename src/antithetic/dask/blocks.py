@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from dask.local import get_sync
 from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._util.validation import check_column, check_rows
-
-
-class Recipe:
-    """How a task reads a part of a block: a small graph that needs no data of the cluster.
-
-    So the part is in memory only while its task runs; otherwise workers would read ahead.
-    """
-
-    __slots__ = ("graph", "key")
-
-    def __init__(self, graph: dict[Any, Any], key: Any) -> None:
-        self.graph, self.key = graph, key
-
-    def read(self) -> Any:
-        """Run the graph in this thread."""
-        return get_sync(self.graph, self.key)
+from antithetic.dask.recipes import Graph, keys_needed, read_part
 
 
 class Expected(NamedTuple):
@@ -51,28 +35,29 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """Parts of the data in order, as delayed values or recipes.
+    """Parts of the data in order, each a recipe.
 
     A block has rows, and labels and weights where these were given.
 
     Attributes
     ----------
-    X, y, weight : list
+    X, y, weight : list of Recipe
         ``y`` and ``weight`` may be None.
+    graph : dict
+        What the recipes need: tasks that each round runs, and futures of data on the cluster, which
+        keep these data there.
     names : ndarray of str or None
         Names of the features.
     columns : list or None
         Labels of the columns of frames, names or numbers, in the order of the first block.
-    held : tuple
-        Collections whose data the cluster holds; referred to here so that it keeps them.
     """
 
     X: list[Any]
-    y: list[Any] | None
-    weight: list[Any] | None
+    y: list[Any] | None = None
+    weight: list[Any] | None = None
+    graph: Graph = field(default_factory=dict)
     names: NDArray[Any] | None = None
     columns: list[Any] | None = None
-    held: tuple[Any, ...] = ()
 
     def __len__(self) -> int:
         return len(self.X)
@@ -84,6 +69,11 @@ class Blocks:
         """
         given = (self.X, self.y, self.weight)
         return [*(None if column is None else column[number] for column in given), self.expected]
+
+    @property
+    def keys(self) -> list[Any]:
+        """Keys of what the recipes need, each once."""
+        return keys_needed([self.X, self.y, self.weight])
 
     @property
     def expected(self) -> Expected:
@@ -106,7 +96,7 @@ def open_block(number: int, parts: Sequence[Any], *, finite: bool = True) -> Blo
         read_part(parts[2], f"block {number} of sample_weight") if expected.has_weights else None
     )
     if hasattr(X, "to_numpy"):
-        X = _in_order(X, expected.columns, name).to_numpy()
+        X = _in_order(X, expected.columns, name)
     if not hasattr(X, "shape"):
         raise ValueError(f"{name} must be an array, CSR matrix or data frame; got {type(X)}")
     n = X.shape[0]
@@ -131,23 +121,6 @@ def open_labels(number: int, part: Any) -> NDArray[Any]:
         raise ValueError(f"block {number}: {error}") from error
 
 
-def read_part(part: Any, name: str) -> Any:
-    """Run a recipe, if a part is one; errors say which block could not be read."""
-    try:
-        value = part.read() if isinstance(part, Recipe) else part
-    except MemoryError:
-        raise
-    except Exception as error:
-        kind = next(
-            (kind for kind in (ValueError, OSError) if isinstance(error, kind)), RuntimeError
-        )
-        reason = str(error) or type(error).__name__
-        raise kind(f"{name} could not be read: {reason}") from error
-    if value is None:
-        raise ValueError(f"{name} is None; each delayed block must return its part of the data")
-    return value
-
-
 def _in_order(frame: Any, columns: list[Any] | None, name: str) -> Any:
     """Return the columns of a frame in the order of the first block's."""
     own = list(getattr(frame, "columns", ()))
@@ -166,6 +139,8 @@ def _shown(columns: list[Any]) -> str:
 
 
 def _no_rows(X: Any) -> Any:
+    if not sparse.issparse(X):
+        X = np.asarray(X)
     real = np.float32 if X.dtype in (np.float32, np.float16) else np.float64
     return sparse.csr_array(X.shape, dtype=real) if sparse.issparse(X) else np.empty(X.shape, real)
 

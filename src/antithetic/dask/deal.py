@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic.dask.blocks import Blocks, open_block
+from antithetic.dask.mapping import delay_blocks
+from antithetic.dask.recipes import refer
 
 _OWN = 0x5EA1  # keeps these draws apart from those of orders
 
@@ -27,14 +29,12 @@ def deal(
     n = len(blocks)
     stride = -(-n // min(together, n))
     firsts = np.cumsum([0, *lengths])
-    cut, join = (
-        dask.delayed(_cut, pure=True, traverse=False),
-        dask.delayed(_join, pure=True, traverse=False),
-    )
+    groups = [list(range(group, n, stride)) for group in range(stride)]
+    many = [len(groups[k % stride]) for k in range(n)]
+    parts = delay_blocks(_cut, "cut", blocks, seed, own=[many, firsts[:-1].tolist()])
+    join = dask.delayed(_join, pure=True, traverse=False)
     X, y, weight, rows, sizes = [], [], [], [], []
-    for group in range(stride):
-        members = list(range(group, n, stride))
-        parts = {k: cut(k, blocks.parts(k), len(members), seed, int(firsts[k])) for k in members}
+    for members in groups:
         for place in range(len(members)):
             joined = join([parts[k][place] for k in members])
             X.append(joined[0])
@@ -42,12 +42,12 @@ def deal(
             weight.append(joined[2])
             rows.append(joined[3])
             sizes.append(sum(len(_part(lengths[k], k, len(members), seed, place)) for k in members))
-    has_weights = blocks.weight is not None
-    return (
-        Blocks(X, y, weight if has_weights else None, blocks.names, held=blocks.held),
-        rows,
-        tuple(sizes),
+    columns = [X, y] if blocks.weight is None else [X, y, weight]
+    recipes, graph = refer(part for column in columns for part in column)
+    dealt = Blocks(
+        recipes[:n], recipes[n : 2 * n], recipes[2 * n :] or None, graph, names=blocks.names
     )
+    return dealt, rows, tuple(sizes)
 
 
 def _part(n: int, number: int, parts: int, seed: int, place: int) -> NDArray[np.intp]:
@@ -57,7 +57,7 @@ def _part(n: int, number: int, parts: int, seed: int, place: int) -> NDArray[np.
     return np.sort(dealt[begin * n // parts : (begin + 1) * n // parts])
 
 
-def _cut(number: int, parts: list[Any], many: int, seed: int, first: int) -> list[Any]:
+def _cut(number: int, parts: list[Any], many: int, first: int, seed: int) -> list[Any]:
     block = open_block(number, parts)
     n = block.X.shape[0]
     cuts = []

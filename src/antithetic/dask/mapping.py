@@ -1,25 +1,24 @@
 """Tasks of a round: a function is called on each block, and its results are added up.
 
-Tasks are started by ``Client.map``, with one message for all blocks: preparing delayed values takes
-several times as long as the scheduler needs to run them.
+Tasks are started with one message for all blocks: preparing delayed values takes several times as
+long as the scheduler needs to run them.
 """
 
 from __future__ import annotations
 
-import pickle
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import dask
 import numpy as np
 from dask.delayed import Delayed
-from dask.utils import ensure_dict
 from distributed import Client, Future
 from numpy.typing import NDArray
 
-from antithetic.dask.blocks import Blocks, Expected
+from antithetic.dask.blocks import Blocks
 from antithetic.dask.cluster import gather, starting
+from antithetic.dask.recipes import Graph, Recipe, as_node, bytes_to_send, needed_of, refer
 
 _FAN_IN = 16  # sums that are added up at once
 _BYTES_AT_ONCE = 1 << 27  # of the sums that one task adds up, if they are large
@@ -29,25 +28,61 @@ _BYTES_IN_TASKS = 1 << 20  # of arguments that each task may carry, in all tasks
 Sums = tuple[NDArray[np.float64], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Call:
-    """A function of a block's number and parts, with the arguments that all blocks share."""
+    """A call of a function with a block's parts, for which Dask provides the inputs.
 
-    function: Callable[..., Any]
-    expected: Expected
-    shared: tuple[Any, ...] | None
+    Its state is a tuple, and its token is its key: many calls are pickled and tokenised at once.
+    """
 
-    @property
-    def __name__(self) -> str:
-        """Name of the function; without one, Dask would print all arguments to name the tasks."""
-        return self.function.__name__
+    __slots__ = ("state",)
 
-    def __call__(self, number: int, X: Any, y: Any, weight: Any, *others: Any) -> Any:
-        parts = (X, y, weight, self.expected)
-        if self.shared is not None:
-            return self.function(number, parts, *others, *self.shared)
-        *own, shared = others
-        return self.function(number, parts, *own, *shared)
+    def __init__(self, *state: Any) -> None:
+        self.state = state
+
+    def __dask_tokenize__(self) -> Any:
+        return self.state[0]
+
+    def __call__(self, *values: Any) -> Any:
+        (_, number), function, parts, own, shared, inputs = self.state
+        given = dict(zip(inputs, values, strict=True))
+        parts = [part.given(given) if isinstance(part, Recipe) else part for part in parts]
+        own = [_value(argument, given) for argument in own]
+        return function(number, parts, *own, *_value(shared, given))
+
+
+def _value(argument: Any, given: Mapping[Any, Any]) -> Any:
+    """Return an argument, or the value of one that another task computes."""
+    return argument.given(given).read() if isinstance(argument, Recipe) else argument
+
+
+def _graph_of(
+    function: Callable[..., Any],
+    name: str,
+    blocks: Blocks,
+    shared: tuple[Any, ...],
+    own: Sequence[Sequence[Any]],
+    numbers: Sequence[int] | None = None,
+) -> tuple[Graph, list[Any]]:
+    """Return a graph with a task for each block, and the keys of these tasks."""
+    numbers = range(len(blocks)) if numbers is None else numbers
+    token, graph, columns = new_token(), dict(blocks.graph), []
+    for column in own:
+        arguments, tasks = refer(column)
+        columns.append(arguments)
+        graph |= tasks
+    for_all: Any = shared
+    if bytes_to_send(shared) * len(numbers) > _BYTES_IN_TASKS:
+        start = f"antithetic-{name}-start-{token}"
+        graph[start] = as_node(shared)
+        for_all = Recipe({}, start, (start,))
+    keys = []
+    for place, number in enumerate(numbers):
+        parts, mine = blocks.parts(number), [column[place] for column in columns]
+        recipes = [part for part in (*parts, *mine, for_all) if isinstance(part, Recipe)]
+        inputs = tuple(dict.fromkeys(key for recipe in recipes for key in recipe.needs))
+        keys.append((f"antithetic-{name}-{token}", number))
+        graph[keys[-1]] = (_Call(keys[-1], function, parts, mine, for_all, inputs), *inputs)
+    return graph, keys
 
 
 def map_blocks(
@@ -75,27 +110,46 @@ def map_blocks(
     *shared
         Arguments of all tasks. If they are large, they are sent once, as a task of their own.
     own : sequence of sequences
-        Arguments that differ from block to block, in the order of ``numbers``.
+        Arguments that differ from block to block, in the order of ``numbers``. Tasks receive the
+        values of futures and of delayed values.
     numbers : sequence of int, default=None
         Blocks that take part; None means all.
     after_loss : str
         Tells the user what to do if the scheduler is lost.
     """
-    numbers = range(len(blocks)) if numbers is None else numbers
-    token = new_token()
+    graph, keys = _graph_of(function, name, blocks, shared, own, numbers)
     with starting(client, after_loss):
-        columns = [
-            _values(client, column, numbers) for column in (blocks.X, blocks.y, blocks.weight)
-        ]
-        columns += [_values(client, column, range(len(numbers))) for column in own]
-        call = _Call(function, blocks.expected, shared)
-        if len(pickle.dumps(shared)) * len(numbers) > _BYTES_IN_TASKS:
-            sent = client.submit(_same, shared, key=f"antithetic-{name}-start-{token}")
-            columns.append([sent] * len(numbers))
-            call = _Call(function, blocks.expected, None)
-        keys = [(f"antithetic-{name}-{token}", number) for number in numbers]
-        futures: list[Future] = client.map(call, list(numbers), *columns, key=keys, pure=False)
-        return futures
+        futures: list[Future] = client.get(graph, keys, sync=False)
+    return futures
+
+
+def delay_blocks(
+    function: Callable[..., Any],
+    name: str,
+    blocks: Blocks,
+    *shared: Any,
+    own: Sequence[Sequence[Any]] = (),
+) -> list[Delayed]:
+    """Return the tasks of `map_blocks` as delayed values."""
+    graph, keys = _graph_of(function, name, blocks, shared, own)
+    return [Delayed(key, needed_of(graph, [key])) for key in keys]
+
+
+def over_blocks(
+    client: Client | None,
+    function: Callable[..., Any],
+    name: str,
+    blocks: Blocks,
+    *shared: Any,
+    own: Sequence[Sequence[Any]] = (),
+) -> list[Any]:
+    """Return a function's results for all blocks; the parameters are those of `map_blocks`.
+
+    Without a client, Dask's default scheduler computes them.
+    """
+    if client is None:
+        return list(dask.compute(*delay_blocks(function, name, blocks, *shared, own=own)))
+    return gather(client, map_blocks(client, function, name, blocks, *shared, own=own))
 
 
 def sum_over_blocks(
@@ -121,7 +175,7 @@ def sum_over_blocks(
     at_once = max(2, min(_FAN_IN, _BYTES_AT_ONCE // max(1, sum_bytes)))
     token, depth = new_token(), 0
     # without sum_bytes, results are about as large as the weights, which are among the arguments
-    expected = max(sum_bytes, len(pickle.dumps(shared)))
+    expected = max(sum_bytes, bytes_to_send(shared))
     while len(futures) > (at_once if at_once * expected <= _BYTES_HERE else 1):
         with starting(client, after_loss):  # results are released when their futures are gone
             futures = _add_groups(
@@ -155,35 +209,6 @@ def _add_groups(client: Client, futures: list[Future], many: int, name: str) -> 
     if len(whole) < len(groups):
         added.append(client.submit(add_up, *groups[-1], key=keys[-1], pure=False))
     return added
-
-
-def _values(client: Client, column: Sequence[Any] | None, numbers: Sequence[int]) -> list[Any]:
-    """Parts of some blocks as arguments of ``Client.map``: delayed values become futures."""
-    if column is None:
-        return [None] * len(numbers)
-    graphs: dict[int, Any] = {}  # of delayed values, most of which share one
-    found = [_held(column[number], graphs) for number in numbers]
-    lazy = [place for place, part in enumerate(found) if isinstance(part, Delayed)]
-    # with low priority, or a worker would read all its blocks before it uses the first
-    made = client.compute([found[place] for place in lazy], priority=-1)
-    for place, future in zip(lazy, made, strict=True):
-        found[place] = future
-    return found
-
-
-def _held(part: Any, graphs: dict[int, Any]) -> Any:
-    """The future of a delayed value that the cluster holds; other values unchanged."""
-    if not isinstance(part, Delayed):
-        return part
-    if id(part.dask) not in graphs:
-        graphs[id(part.dask)] = ensure_dict(part.dask)
-    node = graphs[id(part.dask)].get(part.key)
-    node = getattr(node, "value", node)
-    return node if isinstance(node, Future) else part
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def new_token() -> str:

@@ -11,7 +11,8 @@ from dask.base import is_dask_collection
 from numpy.typing import NDArray
 
 from antithetic.dask.blocks import Blocks, open_block
-from antithetic.dask.cluster import compute
+from antithetic.dask.cluster import gather
+from antithetic.dask.mapping import map_blocks
 from antithetic.dask.reading import delayed_parts
 from antithetic.dask.tasks import one_thread
 
@@ -35,7 +36,7 @@ def lazily(model: Any, method: str, X: Any, columns: int | None, dtype: Any) -> 
         X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
         parts, lengths = X.to_delayed().ravel().tolist(), X.chunks[0]
     else:
-        parts = list(X) if isinstance(X, (list, tuple)) else delayed_parts(X)[0]
+        parts = list(X) if isinstance(X, (list, tuple)) else delayed_parts(X)
         lengths = (np.nan,) * len(parts)
     task = dask.delayed(_apply, pure=True, traverse=False)
     arrays = [
@@ -99,21 +100,7 @@ def check_names(expected: Any, given: Any) -> None:
 
 def score_blocks(client: Any, weights: Weights, blocks: Blocks) -> float:
     """Accuracy or R2 of a model, from a few sums of each block."""
-    task = dask.delayed(_score, pure=False, traverse=False)
-    shared = dask.delayed(weights, traverse=False)
-    token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
-    sums = compute(
-        client,
-        [
-            task(
-                number,
-                blocks.parts(number),
-                shared,
-                dask_key_name=(f"antithetic-score-{token}", number),
-            )
-            for number in range(len(blocks))
-        ],
-    )
+    sums = gather(client, map_blocks(client, _score, "score", blocks, weights))
     weight, mean, spread, missed = 0.0, 0.0, 0.0, 0.0
     for (
         block_weight,

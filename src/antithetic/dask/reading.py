@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import dask
 import numpy as np
 from dask.base import is_dask_collection
 from dask.delayed import Delayed
-from dask.utils import ensure_dict
-from distributed import Future
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.dask.blocks import Blocks, Recipe, read_part
-from antithetic.dask.cluster import compute, compute_anywhere
+from antithetic.dask.blocks import Blocks
+from antithetic.dask.mapping import over_blocks
+from antithetic.dask.recipes import divide, is_complete, read_part
 
 _BYTES_OF_A_BLOCK = 1 << 26  # of rows that come as one array
 
@@ -24,34 +24,37 @@ def read_blocks(X: Any, y: Any = None, sample_weight: Any = None, *, client: Any
     """Divide X into its blocks, and y and the weights in the same way.
 
     Dask arrays, data frames and lists of delayed values keep their blocks; an array in memory is
-    divided into blocks of 64 MB. If there is a client, arrays that are part of the graph are sent
-    to the cluster once and kept there.
+    divided into blocks of 64 MB. With a client, what all blocks need is computed once, and data
+    that are part of the graph are sent once (see :func:`antithetic.dask.recipes.divide`).
     """
     rows = _Column.of(X, "X", client)
     labels, weights = (
         _Column.of(y, "y", client, like=rows),
         _Column.of(sample_weight, "sample_weight", client, like=rows),
     )
-    held = tuple(column.held for column in (rows, labels, weights) if column.held is not None)
-    columns = _columns(X, rows, client)
+    (X_parts, y_parts, weight_parts), graph = divide(
+        [rows.parts, labels.parts, weights.parts], client
+    )
+    blocks = Blocks(X_parts or [], y_parts, weight_parts, graph)
+    columns = _columns(X, blocks, client)
     names = None if columns is None else _names(columns)
-    return Blocks(rows.parts or [], labels.parts, weights.parts, names, columns, held)
+    return replace(blocks, names=names, columns=columns)
 
 
-def _columns(X: Any, rows: _Column, client: Any) -> list[Any] | None:
+def _columns(X: Any, blocks: Blocks, client: Any) -> list[Any] | None:
     """Labels of the columns of frames; for delayed blocks, the first one is read."""
     if not isinstance(X, (list, tuple)):
         columns = getattr(X, "columns", None)
         return None if columns is None else list(columns)
-    if not rows.parts or not is_dask_collection(X[0]):
+    if not len(blocks) or not is_dask_collection(X[0]):
         return None
-    task = dask.delayed(_columns_of, pure=False, traverse=False)(rows.parts[0])
-    found: list[Any] | None = compute_anywhere(client, [task])[0]
+    first = Blocks(blocks.X[:1], graph=blocks.graph)
+    found: list[Any] | None = over_blocks(client, _columns_of, "columns", first)[0]
     return found
 
 
-def _columns_of(part: Any) -> list[Any] | None:
-    columns = getattr(read_part(part, "block 0 of X"), "columns", None)
+def _columns_of(number: int, parts: Sequence[Any]) -> list[Any] | None:
+    columns = getattr(read_part(parts[0], f"block {number} of X"), "columns", None)
     return None if columns is None else list(columns)
 
 
@@ -68,34 +71,31 @@ def _names(columns: list[Any]) -> NDArray[Any] | None:
 
 
 class _Column(NamedTuple):
-    """Parts of a collection, their lengths where known, and what keeps them on the cluster."""
+    """Parts of a collection as delayed values, and their lengths where known."""
 
-    parts: list[Any] | None
+    parts: list[Delayed] | None
     lengths: tuple[int, ...] | None = None
-    held: Any = None
 
     @classmethod
     def of(cls, given: Any, name: str, client: Any, like: _Column | None = None) -> _Column:
         if given is None:
             return cls(None)
-        if (
-            isinstance(given, (list, tuple))
-            and given
-            and all(isinstance(part, Delayed) for part in given)
-        ):
-            recipes = [_recipe(ensure_dict(part.dask), part.key) for part in given]
-            column = cls(
-                [
-                    part if recipe is None else recipe
-                    for part, recipe in zip(given, recipes, strict=True)
-                ]
-            )
+        is_list = isinstance(given, (list, tuple)) and len(given) > 0
+        if is_list and all(isinstance(part, Delayed) for part in given):
+            column = cls(list(given))
         else:
-            collection = _as_collection(given, name, like, client)
-            column = _cut(collection, client)
+            column = cls.cut(_as_collection(given, name, like, client))
         if like is not None:
             _check_alike(column, like, name)
         return column
+
+    @classmethod
+    def cut(cls, collection: Any) -> _Column:
+        """Divide an array or data frame into its blocks."""
+        chunks = getattr(collection, "chunks", None)
+        if chunks is None or np.isnan(chunks[0]).any():
+            return cls(delayed_parts(collection))
+        return cls(delayed_parts(collection), tuple(int(length) for length in chunks[0]))
 
 
 def _as_collection(given: Any, name: str, like: _Column | None, client: Any) -> Any:
@@ -134,7 +134,7 @@ def _as_collection(given: Any, name: str, like: _Column | None, client: Any) -> 
             f" {type(given).__name__}"
         )
     if like is not None and like.parts is not None and given.npartitions != len(like.parts):
-        counted = _lengths(_cut(given, client), client)
+        counted = _lengths(_Column.cut(given), client)
         return _rechunk(da.concatenate(_of_known_lengths(given, counted)), like, name, client)
     return given
 
@@ -168,7 +168,7 @@ def _of_known_lengths(frame: Any, lengths: tuple[int, ...]) -> list[Any]:
     import dask.array as da
 
     width = (len(frame.columns),) if frame.ndim == 2 else ()
-    values = [dask.delayed(np.asarray, pure=False)(part) for part in delayed_parts(frame)[0]]
+    values = [dask.delayed(np.asarray, pure=False)(part) for part in delayed_parts(frame)]
     return [
         da.from_delayed(part, (length, *width), dtype=object)
         for part, length in zip(values, lengths, strict=True)
@@ -203,13 +203,12 @@ def _lengths(like: _Column, client: Any) -> tuple[int, ...]:
     """Lengths of the blocks of X, from the blocks themselves where they are not known."""
     if like.lengths is not None:
         return like.lengths
-    count = dask.delayed(_length, pure=False, traverse=False)
-    tasks = [count(part) for part in like.parts or ()]
-    return tuple(dask.compute(*tasks) if client is None else compute(client, tasks))
+    (parts,), graph = divide([like.parts])
+    return tuple(over_blocks(client, _length, "lengths", Blocks(parts or [], graph=graph)))
 
 
-def _length(part: Any) -> int:
-    return int(read_part(part, "a block of X").shape[0])
+def _length(number: int, parts: Sequence[Any]) -> int:
+    return int(read_part(parts[0], f"block {number} of X").shape[0])
 
 
 def _check_alike(column: _Column, like: _Column, name: str) -> None:
@@ -220,73 +219,15 @@ def _check_alike(column: _Column, like: _Column, name: str) -> None:
         )
 
 
-def _cut(collection: Any, client: Any) -> _Column:
-    """Divide a collection into recipes, or delayed values if the cluster holds its data."""
-    delayed, graph = delayed_parts(collection)
-    chunks = getattr(collection, "chunks", None)
-    lengths = (
-        None
-        if chunks is None or np.isnan(chunks[0]).any()
-        else tuple(int(length) for length in chunks[0])
-    )
-    if client is not None and _holds_arrays(graph):
-        with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "Sending large graph", UserWarning
-            )  # it is sent only once
-            kept = client.persist(delayed)
-        return _Column(kept, lengths, kept)
-    recipes = [_recipe(graph, part.key) for part in delayed]
-    if all(recipe is not None for recipe in recipes):
-        return _Column(recipes, lengths)
-    return _Column(delayed_parts(collection, optimize=False)[0], lengths, collection)
-
-
-def delayed_parts(
-    collection: Any, *, optimize: bool = True
-) -> tuple[list[Delayed], dict[Any, Any]]:
-    """Parts of an array or data frame, in order, and the graph that they share."""
+def delayed_parts(collection: Any) -> list[Delayed]:
+    """Return the parts of an array or data frame, in order."""
     if hasattr(collection, "simplify"):
         # reads no unnecessary columns; a full optimisation would fuse files of which
         # few columns are read, y's but not X's
         parts = collection.simplify().to_delayed(optimize_graph=False)
     else:
-        parts = collection.to_delayed(optimize_graph=optimize)
-    delayed = np.ravel(np.array(parts, dtype=object)).tolist()
-    return delayed, ensure_dict(delayed[0].dask) if delayed else {}
-
-
-def _holds_arrays(graph: dict[Any, Any]) -> bool:
-    """Whether the graph contains data, which each round would send again."""
-    return any(_is_data(getattr(node, "value", node)) for node in graph.values())
-
-
-def _is_data(value: Any) -> bool:
-    return isinstance(value, np.ndarray) or sparse.issparse(value) or hasattr(value, "iloc")
-
-
-def _recipe(graph: dict[Any, Any], key: Any) -> Recipe | None:
-    """Return the part of a graph that a key needs, or None if the cluster holds data of it."""
-    needed, waiting = {}, [key]
-    while waiting:
-        name = waiting.pop()
-        if name in needed:
-            continue
-        node = graph.get(name)
-        if (
-            node is None
-            or isinstance(node, Future)
-            or isinstance(getattr(node, "value", None), Future)
-        ):
-            return None
-        needed[name] = node
-        waiting.extend(_dependencies(graph, node))
-    return Recipe(needed, key)
-
-
-def _dependencies(graph: dict[Any, Any], node: Any) -> Any:
-    if hasattr(node, "dependencies"):
-        return node.dependencies
-    from dask.core import get_dependencies
-
-    return get_dependencies(graph, task=node)
+        parts = collection.to_delayed()
+        if not is_complete(parts.ravel()):  # graphs of futures lose them when they are optimised
+            parts = collection.to_delayed(optimize_graph=False)
+    delayed: list[Delayed] = np.ravel(np.array(parts, dtype=object)).tolist()
+    return delayed

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import dask
 import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.validation import block_rows
 from antithetic.dask.blocks import Block, Blocks, open_block
-from antithetic.dask.cluster import compute_anywhere
 from antithetic.dask.common import Common
+from antithetic.dask.mapping import over_blocks
 from antithetic.dask.tasks import one_thread
 from antithetic.pairing import AntitheticTable, Quality
 from antithetic.pairing.optimal import optimal_table
@@ -31,21 +30,16 @@ def variance_of_blocks(
     """
     if common.n_problems > 1:
         return measure_blocks(client, blocks, tables, common, coef, intercept, None).variance_ratio
-    sums = compute_anywhere(
-        client, _tasks("gradient", _gradient, blocks, tables, common, coef, intercept)
-    )
+    given = (common, coef, intercept)
+    sums = over_blocks(client, _gradient, "gradient", blocks, *given)
     centre = (sum(data for data, _ in sums), float(sum(constant for _, constant in sums)))
-    spreads = np.sum(
-        compute_anywhere(
-            client, _tasks("spread", _spread, blocks, tables, common, coef, intercept, centre)
-        ),
-        axis=0,
-    )
-    return ratio(float(spreads[1]), float(spreads[0]) / 2.0)
+    spreads = over_blocks(client, _spread, "spread", blocks, *given, centre, own=[tables])
+    alone, paired = np.sum(spreads, axis=0).tolist()
+    return ratio(paired, alone / 2.0)
 
 
 def _gradient(
-    number: int, parts: Sequence[Any], _table: Any, common: Common, coef: Any, intercept: float
+    number: int, parts: Sequence[Any], common: Common, coef: Any, intercept: float
 ) -> tuple[Any, float]:
     block = open_block(number, parts)
     n, d = block.X.shape
@@ -87,10 +81,9 @@ def measure_blocks(
     seed: int | None,
 ) -> Quality:
     """Quality of all tables together; without a seed, the bound is left out."""
-    seen = compute_anywhere(
-        client, _tasks("quality", _look, blocks, tables, common, coef, intercept, seed)
-    )
-    seen = [one for one in seen if one is not None]
+    given = (common, coef, intercept, seed)
+    answers = over_blocks(client, _look, "quality", blocks, *given, own=[tables])
+    seen = [one for one in answers if one is not None]
     shares = np.array([one["rows"] for one in seen]) / sum(one["rows"] for one in seen)
     numbers = {
         name: float(shares @ [one[name] for one in seen])
@@ -196,22 +189,3 @@ def _mean_vector(rows: Rows) -> NDArray[np.float64]:
         for code in range(classes):
             total[code] += np.asarray(vectors[codes == code].sum(axis=0, dtype=np.float64)).ravel()
     return total / (len(rows) * rows.unit)
-
-
-def _tasks(
-    name: str, function: Any, blocks: Blocks, tables: list[Any], common: Common, *arguments: Any
-) -> list[Any]:
-    task = dask.delayed(function, pure=False, traverse=False)
-    shared = dask.delayed(common, traverse=False)
-    token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
-    return [
-        task(
-            number,
-            blocks.parts(number),
-            tables[number],
-            shared,
-            *arguments,
-            dask_key_name=(f"antithetic-{name}-{token}", number),
-        )
-        for number in range(len(blocks))
-    ]

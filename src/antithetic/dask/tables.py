@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import dask
-import numpy as np
+from distributed import Future
 
 from antithetic.dask.block_table import BlockTable
 from antithetic.dask.blocks import Blocks, open_block
 from antithetic.dask.common import Common
+from antithetic.dask.mapping import map_blocks
 from antithetic.dask.tasks import one_thread
 from antithetic.orders.units import Table
 from antithetic.pairing import AntitheticTable, GroupTable
@@ -22,7 +22,9 @@ from antithetic.pairing.table import matched
 from antithetic.problem import Problem
 
 
-def tables_of(client: Any, blocks: Blocks, common: Common, given: BlockTable | None) -> list[Any]:
+def tables_of(
+    client: Any, blocks: Blocks, common: Common, given: BlockTable | None
+) -> list[Future]:
     """Return the tables of all blocks: a list per block, one table per problem.
 
     They are ``given``, or built from the ``pairs`` of the order.
@@ -32,26 +34,12 @@ def tables_of(client: Any, blocks: Blocks, common: Common, given: BlockTable | N
             f"table= supports two classes or regression, and y has {common.n_problems} classes;"
             " use order=Shuffle(pairs='tree') instead, which builds a table for each class"
         )
-    task = dask.delayed(_tables_of_block, pure=False, traverse=False)
-    shared = dask.delayed(common, traverse=False)
     made = given.tables if given is not None else [None] * len(blocks)
-    token = dask.base.tokenize(np.random.default_rng().integers(1 << 60).item())
-    delayed = [
-        task(
-            number,
-            blocks.parts(number),
-            shared,
-            made[number],
-            dask_key_name=(f"antithetic-table-{token}", number),
-        )
-        for number in range(len(blocks))
-    ]
-    kept: list[Any] = client.persist(delayed)
-    return kept
+    return map_blocks(client, _tables_of_block, "table", blocks, common, own=[made])
 
 
 def _tables_of_block(
-    number: int, parts: Sequence[Any], common: Common, given: AntitheticTable | None
+    number: int, parts: Sequence[Any], given: AntitheticTable | None, common: Common
 ) -> list[Table | None]:
     """One table per problem, converted to a matching if rows are visited once.
 

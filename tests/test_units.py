@@ -20,6 +20,7 @@ from antithetic.problem.gap import aitken_gap, newton_decrement
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.preconditioner import moments_of
 from antithetic.problem.row_totals import evaluate
+from antithetic.problem.softmax import SoftmaxProblem
 from antithetic.steps import Auto
 from antithetic.training.gap import start_of
 
@@ -143,6 +144,64 @@ def test_the_newton_decrement_does_not_depend_on_the_centre(d, as_rows):
     coef, mean = 0.1 * rng.normal(size=d), rows.mean(axis=0)
     found, own = newton_decrement(problem, coef, 0.2, mean), newton_decrement(problem, coef, 0.2)
     assert found == pytest.approx(own, rel=1e-9 if d < 500 else 0.02)
+
+
+def rows_that_do_not_count(n):
+    """Return rows and labels, the same rows with 1e20 in some of them, and weights of zero there.
+
+    The first row is one of them, so every set of evenly spaced rows has such a row.
+    """
+    rng = np.random.default_rng(0)
+    rows, weight = rng.normal(size=(n, 5)) + 1.0, np.ones(n)
+    y = np.where(rows[:, 0] + rng.normal(size=n) > 1.0, 1, -1)
+    weight[::97] = 0.0
+    return rows, np.where(weight[:, None] > 0.0, rows, 1e20), y, weight
+
+
+@pytest.mark.parametrize("n", [300, 1500, 5000])  # in one kernel call, and with a sampled Hessian
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_of_weight_zero_do_not_count_in_the_newton_decrement(n, as_rows, dtype):
+    """An entry of 1e20 in such a row changes nothing, for one score or for many."""
+    rows, other, y, weight = rows_that_do_not_count(n)
+    given = {"l2": 1e-3, "sample_weight": weight, "fit_intercept": True}
+    coef = np.array([0.3, -0.2, 0.1, 0.0, 0.2])
+    for kind, at in (
+        (Problem, (coef.astype(dtype), 0.1)),
+        (SoftmaxProblem, (np.append(coef, -coef).astype(dtype), np.zeros(2))),
+    ):
+        found, expected = (
+            newton_decrement(kind.build(as_rows(part.astype(dtype)), y, **given), *at)
+            for part in (other, rows)
+        )
+        assert found == pytest.approx(expected, rel=1e-6)
+        assert expected[1] > 0.01
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+def test_rows_of_weight_zero_do_not_count_in_moments(as_rows):
+    """An entry of 1e20 in such a row leaves all digits of means and variances."""
+    rows, other, y, weight = rows_that_do_not_count(300)
+    found, expected = (
+        moments(Problem.build(as_rows(part), y, sample_weight=weight)) for part in (other, rows)
+    )
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12)
+
+
+@pytest.mark.parametrize("solver", ["sgd", "svrg", "saga"])
+@pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])
+def test_rows_of_weight_zero_do_not_count_in_a_fit(kind, solver):
+    """An entry of 1e20 in such a row changes neither the model nor its gap."""
+    rows, other, y, weight = rows_that_do_not_count(300)
+    loss = "log_loss" if kind is SGDClassifier else "squared_error"
+    fits = [
+        kind(loss, solver=solver, random_state=0).fit(part, y, sample_weight=weight)
+        for part in (other, rows)
+    ]
+    np.testing.assert_allclose(fits[0].coef_, fits[1].coef_, rtol=1e-9)
+    assert fits[0].gap_ == pytest.approx(fits[1].gap_, rel=1e-3)
+    assert fits[0].n_iter_ == fits[1].n_iter_
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

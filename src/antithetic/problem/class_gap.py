@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from antithetic.problem.centre import centre_of
 from antithetic.problem.class_hessians import MOST_SQUARE
 from antithetic.problem.class_rows import effective_rows
 from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.newton_gain import newton_gain
 from antithetic.problem.softmax import SoftmaxProblem
-from antithetic.problem.sums import Evaluation, Vector, mean_of_some
+from antithetic.problem.sums import Evaluation, Vector
 
 _ROWS_PER_COLUMN, _SHARE_OF_ROWS = 20, 8  # of the sample whose second derivatives are taken
 _MOST_COLUMNS = 500  # that are whitened; of more, each is scaled
@@ -51,7 +52,7 @@ def class_decrement(problem: SoftmaxProblem, coef: Any, intercepts: Any) -> tupl
 
 
 def _sums_of(problem: SoftmaxProblem) -> ClassSums:
-    centre = mean_of_some(problem.X) if problem.fit_intercept else None
+    centre = centre_of(problem.X, problem.weight) if problem.fit_intercept else None
     given = problem.n_classes, problem.penalty, problem.weight, centre
     return ClassSums(problem.X, problem.y.astype(np.intp), *given)
 

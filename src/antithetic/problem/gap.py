@@ -13,13 +13,14 @@ from scipy.linalg.lapack import dposv
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
+from antithetic.problem.centre import centre_of
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.newton_gain import newton_gain
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.row_totals import evaluate
 from antithetic.problem.softmax import SoftmaxProblem
-from antithetic.problem.sums import Evaluation, Vector, diagonal_of, mean_of_some
+from antithetic.problem.sums import Evaluation, Vector, diagonal_of
 
 _ROWS_PER_COLUMN = 20  # of the sample whose Hessian is taken
 _MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
@@ -64,27 +65,20 @@ def newton_decrement(
         from antithetic.problem.class_gap import class_decrement
 
         return class_decrement(problem, coef, intercept)
+    if not problem.fit_intercept:
+        centre = None
+    elif centre is None:
+        centre = centre_of(problem.X, problem.weight)
+    else:
+        centre = centre.astype(np.float64, copy=False)
     if problem.n <= _ROWS_OF_A_TABLE and problem.d <= _COLUMNS_OF_A_TABLE:
         return _of_a_table(problem, np.asarray(coef, np.float64), intercept, centre)
-    if problem.fit_intercept:
-        centre = _centre(problem) if centre is None else centre.astype(np.float64, copy=False)
-    else:
-        centre = None
     sums = RowSums(problem, centre)
     theta = sums.join(np.asarray(coef, np.float64), intercept)
     estimate = _by_matrix if sums.columns <= _MOST_COLUMNS else _by_products
     with np.errstate(all="ignore"):
         objective, gained = estimate(sums, theta)
     return objective, gained if gained >= 0.0 else np.inf
-
-
-def _centre(problem: Problem) -> Vector:
-    """What to centre by; the mean of all sparse rows is found faster than that of some."""
-    if not sparse.issparse(problem.X):
-        return mean_of_some(problem.X)
-    mean = np.empty(problem.d)
-    problem.rows.combine(np.full(problem.n, 1.0 / problem.n), mean, 1)
-    return mean
 
 
 def _by_products(sums: RowSums, theta: Vector) -> tuple[float, float]:
@@ -116,7 +110,7 @@ def _rough_diagonal(sums: RowSums, point: Evaluation) -> Vector:
 
 
 def _of_a_table(
-    problem: Problem, coef: NDArray[np.float64], intercept: float, centre: NDArray[Any] | None
+    problem: Problem, coef: NDArray[np.float64], intercept: float, centre: Vector | None
 ) -> tuple[float, float]:
     """The same for few rows, in one call: what it takes is mostly what surrounds the sums."""
     X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
@@ -124,9 +118,7 @@ def _of_a_table(
     columns = d + 1 if problem.fit_intercept else d
     table, point = np.ones((n, columns)), np.empty(columns)
     ridge, point[:d] = np.full(columns, float(problem.penalty.l2)), coef
-    if problem.fit_intercept:  # centred columns are further from being collinear
-        if centre is None:
-            centre = X.mean(axis=0, dtype=np.float64)
+    if centre is not None:  # centred columns are further from being collinear
         np.subtract(X, centre, out=table[:, :d])
         ridge[d], point[d] = 0.0, intercept + float(centre @ coef)
     else:

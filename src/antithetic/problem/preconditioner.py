@@ -23,6 +23,7 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._core.losses import HUBER
+from antithetic.problem.centre import centre_of
 from antithetic.problem.objective import Problem
 
 _RANGE = 0.1  # kappa
@@ -121,11 +122,7 @@ def _moments_and_sums(
     X: Any, rows: kernels.Rows, weight: NDArray[np.float64] | None
 ) -> tuple[Moments, NDArray[np.float64]]:
     n, d = X.shape
-    shift = np.zeros(d)
-    if not sparse.issparse(X):
-        some = X[:: -(-n // _ROWS_OF_THE_SHIFT)]
-        with np.errstate(over="ignore", invalid="ignore"):
-            shift = some.mean(axis=0, dtype=np.float64)
+    shift = np.zeros(d) if sparse.issparse(X) else centre_of(X, weight, most=_ROWS_OF_THE_SHIFT)
     total, square = np.zeros(d), np.zeros(d)
     least, greatest = np.full(d, np.inf), np.full(d, -np.inf)
     weights = np.empty(0) if weight is None else np.ascontiguousarray(weight)

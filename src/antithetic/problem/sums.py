@@ -8,7 +8,7 @@ tie the intercept to every weight.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,6 @@ from antithetic.problem.penalties import Penalty
 
 Vector = NDArray[np.float64]
 Outcome = TypeVar("Outcome")
-_ROWS_OF_A_CENTRE = 1000
-
-
-def mean_of_some(X: Any) -> Vector:
-    """Mean of some rows, to centre by: any point among the rows keeps digits from cancelling."""
-    some = X[:: -(-X.shape[0] // _ROWS_OF_A_CENTRE)]
-    return np.asarray(some.mean(axis=0, dtype=np.float64)).ravel()
 
 
 def diagonal_of(matrix: Vector) -> Vector:

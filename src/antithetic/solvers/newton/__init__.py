@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from antithetic._core.losses import LOG_LOSS
 from antithetic.problem import Problem
+from antithetic.problem.centre import centre_of
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
-from antithetic.solvers.newton.centre import centre_of
 from antithetic.solvers.newton.epoch_start import epoch_start
 from antithetic.solvers.newton.few_rows import are_few_rows, as_given_back, solve_few_rows
 from antithetic.solvers.newton.iterate import Iterate

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.validation import Matrix
+from antithetic.problem.centre import centre_of
 from antithetic.problem.class_hessians import MOST_SQUARE
 from antithetic.problem.class_rows import ROWS_PER_COLUMN
 from antithetic.problem.class_sums import ClassSums
@@ -16,7 +17,6 @@ from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sums import Vector
 from antithetic.solvers.divergence import DivergenceError
-from antithetic.solvers.newton.centre import centre_of
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.levels import accuracy

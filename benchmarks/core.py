@@ -105,9 +105,6 @@ def speeds(repeats: int) -> Iterator[Figure]:
     for name, most in (("ijcnn1.tr", 0.42), ("a9a", 0.60), ("w8a", 0.75)):
         if (data := load(name)) is not None:
             yield from speed(name, *data, most, repeats)
-    for name in ("sonar_scale", "breast-cancer_scale"):
-        if (data := load(name)) is not None:
-            yield whole_fit(name, *data, 20, 1.0, 10 * repeats)
 
 
 # ---- tables

@@ -90,7 +90,7 @@ def step_gradients(batches, gradients):
 
     ``(1 / size) sum factors[k] gradients[rows[k]]``
     """
-    factors = np.ones(len(batches.rows)) if batches.factors is None else batches.factors
+    factors = batches.factors if len(batches.factors) else np.ones(len(batches.rows))
     return (
         np.add.reduceat(factors[:, None] * gradients[batches.rows], batches.starts[:-1], axis=0)
         / batches.size

@@ -98,37 +98,6 @@ def sgd_epoch(dtype, index, precondition):
     }
 
 
-COURSE = Struct(
-    kernels.Course,
-    {
-        "epochs": 3,
-        "done": 0,
-        "by_epoch": True,
-        "skipped": 3,
-        "checks": True,
-        "at_zero": 1.0,
-        "eases": True,
-        "aligned": 0,
-        "best": np.inf,
-        "least_fall": 0.0,
-        "waited": 0,
-        "patience": 5,
-    },
-)
-
-
-def sgd_epochs(dtype, index):
-    batches = Struct(kernels.Batches, BATCHES.fields | {"factors": NONE})
-    return sgd_epoch(dtype, index, precondition=True) | {
-        "batches": batches,
-        "course": COURSE,
-        "moved": np.zeros(D + 1),
-        "has_moved": False,
-        "running": np.zeros(3),
-        "seconds": np.zeros(3),
-    }
-
-
 def softmax_epoch(dtype):
     return {
         "targets": CLASSES,
@@ -239,7 +208,6 @@ def table_problem():
 METHODS = {
     "sgd_epoch": lambda dtype, index: sgd_epoch(dtype, index, precondition=False),
     "sgd_epoch centred": lambda dtype, index: sgd_epoch(dtype, index, precondition=True),
-    "sgd_epochs": sgd_epochs,
     "softmax_epoch": lambda dtype, _: softmax_epoch(dtype),
     "corrected_epoch": lambda dtype, _: corrected_epoch(dtype),
     "dual_epoch": lambda dtype, _: dual_epoch(dtype),
@@ -545,7 +513,7 @@ def test_every_binding_is_among_these_and_in_the_stub():
     """Every binding is fuzzed here and has types in the stub."""
     public = {name for name in dir(kernels) if not name.startswith("_")}
     bound = {name for name in public if "nb_" in type(getattr(kernels, name)).__name__}
-    structs = {"Rows", "Targets", "ClassTargets", "Batches", "StepRule", "Averaging", "Course"}
+    structs = {"Rows", "Targets", "ClassTargets", "Batches", "StepRule", "Averaging"}
     assert bound == {*FUNCTIONS, *structs, "Preconditioner"}
     methods = {name for name in vars(kernels.Rows) if not name.startswith("_")}
     assert methods == {*(name.split()[0] for name in METHODS), "dense", "csr", "shape"}

@@ -233,7 +233,7 @@ def test_the_expected_step_is_along_the_gradient(form, solver, draws, units, mon
             one = batches._replace(
                 rows=batches.rows[: batches.starts[1]],
                 starts=batches.starts[:2],
-                factors=None if batches.factors is None else batches.factors[: batches.starts[1]],
+                factors=batches.factors[: batches.starts[1]],
             )
             after = algorithm.epoch(state, own, one, run.schedule).state
             expected = expected + probability * after.coef

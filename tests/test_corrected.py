@@ -100,9 +100,7 @@ class Draws:
 
 def lists_of(batches):
     cuts = batches.starts[1:-1]
-    factors = (
-        [None] * (len(cuts) + 1) if batches.factors is None else np.split(batches.factors, cuts)
-    )
+    factors = np.split(batches.factors, cuts) if len(batches.factors) else [None] * (len(cuts) + 1)
     return list(zip(np.split(batches.rows, cuts), factors, strict=True))
 
 

@@ -1,9 +1,8 @@
-"""Few rows: several epochs in one call, and Newton's steps on a table."""
+"""Few rows: what Python does in an epoch, and Newton's steps on a table."""
 
 from __future__ import annotations
 
-import re
-from contextlib import contextmanager
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +10,11 @@ import pytest
 import reference
 from scipy import sparse
 
+import antithetic
 from antithetic import SGDClassifier, SGDRegressor
 from antithetic._core import kernels
-from antithetic.estimators import jobs
 from antithetic.problem import Problem
 from antithetic.problem import gap as gaps
-from antithetic.training import care, loop, several
-from antithetic.training.loop import train
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 RNG = np.random.default_rng(0)
@@ -26,208 +23,47 @@ Y = np.where(X[:, 0] + X[:, 2] + RNG.normal(size=150) > 0.5, 1, -1)
 WEIGHT = RNG.random(150)
 
 
-def recorded_calls(monkeypatch):
-    """Let take_several run as before; return a list of what it returns from now on."""
-    calls, taken = [], several.take_several
-    monkeypatch.setattr(several, "take_several", lambda *a: calls.append(taken(*a)) or calls[-1])
+def calls_of_python(model, rows, targets):
+    """Count the calls of Python functions of the package in a fit."""
+    home, calls = str(Path(antithetic.__file__).parent), 0
+
+    def watch(frame, event, _):
+        nonlocal calls
+        calls += event == "call" and frame.f_code.co_filename.startswith(home)
+
+    sys.setprofile(watch)
+    try:
+        model.fit(rows, targets)
+    finally:
+        sys.setprofile(None)
     return calls
 
 
-def both(monkeypatch, make, *data, **more):
-    """Fit with several epochs per call and with single ones; also return the calls of several."""
-    with monkeypatch.context() as patch:
-        calls = recorded_calls(patch)
-        together = make().fit(*data, **more)
-    with monkeypatch.context() as patch:
-        patch.setattr(jobs, "train", lambda spec, run, end, **_: train(spec, run, end))
-        apart = make().fit(*data, **more)
-    return together, apart, calls
-
-
-def agree(one, other):
-    np.testing.assert_array_equal(one.coef_, other.coef_)
-    np.testing.assert_array_equal(one.intercept_, other.intercept_)
-    assert (one.n_iter_, one.t_) == (other.n_iter_, other.t_)
-    assert list(one.history_) == list(other.history_)
-    np.testing.assert_allclose(
-        one.history_["objective"], other.history_["objective"], rtol=1e-12, atol=0.0
-    )
-    assert one.gap_ == pytest.approx(other.gap_, rel=1e-6, nan_ok=True)
-    assert (np.diff(one.history_["seconds"]) >= 0.0).all()
-
-
-@pytest.mark.parametrize("kind", ["dense", "float32", "sparse"])
-@pytest.mark.parametrize("average", ["auto", "epoch", True, "linear", False])
-@pytest.mark.parametrize("tol", [None, 1e-3])
-def test_several_epochs_at_once_are_single_epochs(monkeypatch, kind, average, tol):
-    """Weights have the same bits for every kind of average and stopping rule."""
-    rows = X.astype(np.float32) if kind == "float32" else X
-    rows = sparse.csr_array(np.where(X > 0.0, X, 0.0)) if kind == "sparse" else rows
-
-    def make():
-        given = {"max_iter": 40, "tol": tol, "average": average, "random_state": 0}
-        return SGDClassifier("log_loss", **given)
-
-    one, other, calls = both(monkeypatch, make, rows, Y, sample_weight=WEIGHT)
-    agree(one, other)
-    assert calls
-
-
-@pytest.mark.parametrize("penalty", ["l2", "l1", "elasticnet"])
-@pytest.mark.parametrize("loss", ["hinge", "modified_huber", "squared_hinge", "perceptron"])
-def test_other_losses_and_penalties(monkeypatch, loss, penalty):
-    """The fits agree; where the gap is extrapolated, no call goes beyond 1, 2, 4, 8, ... epochs."""
-
-    def make():
-        given = {"penalty": penalty, "max_iter": 30, "random_state": 1, "alpha": 1e-3}
-        return SGDClassifier(loss, **given)
-
-    one, other, calls = both(monkeypatch, make, X, Y)
-    agree(one, other)
-    assert calls
-    if loss in ("hinge", "perceptron") or penalty != "l2":
-        for call in calls:
-            last = call.after.state.epochs
-            first = last - len(call.running) + 1
-            assert first.bit_length() == (last - 1).bit_length() or first == last
-
-
-def test_given_steps_and_regression(monkeypatch):
-    """Given steps are neither checked nor eased: all epochs are taken in one call."""
-
-    def make():
-        given = {"learning_rate": "constant", "eta0": 1e-4, "max_iter": 25, "tol": None}
-        return SGDRegressor(**given, order="balanced", random_state=0)
-
-    one, other, calls = both(monkeypatch, make, X, X @ np.arange(6.0))
-    agree(one, other)
-    assert calls[0].after.state.epochs == 25
-
-
-def test_an_epoch_that_goes_wrong_is_taken_back(monkeypatch):
-    """Steps that are far too long are shortened as they are after single epochs."""
-    found = loop.find_preconditioned_steps
-    monkeypatch.setattr(
-        loop, "find_preconditioned_steps", lambda *a: found(*a).but(eta0=1e3, decay=1e-9)
-    )
-
-    def make():
-        return SGDClassifier("log_loss", max_iter=12, tol=None, random_state=0)
-
-    one, other, calls = both(monkeypatch, make, X, Y)
-    agree(one, other)
-    assert calls[0].is_wrong
-    assert one.eta0_ < 1e3
-
-
-def test_ctrl_c_leaves_the_epochs_of_whole_calls(monkeypatch):
-    """A call is never interrupted in the middle: the model is that of the last complete call."""
-    given = {"loss": "log_loss", "tol": None, "random_state": 0}
-    expected = SGDClassifier(**given, max_iter=6).fit(X, Y)
-    monkeypatch.setattr(several, "_MOST_VISITS", 3 * (X.size + sum(X.shape)))
-    taken, calls = several.take_several, []
-
-    def interrupted(*arguments):
-        calls.append(arguments[-1].epochs)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return taken(*arguments)
-
-    monkeypatch.setattr(several, "take_several", interrupted)
-    model = SGDClassifier(**given, max_iter=20)
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y)
-    assert (calls, model.n_iter_) == ([3, 3, 3], 6)
-    np.testing.assert_array_equal(model.coef_, expected.coef_)
-
-
-class CountingCallback:
-    """Counts the epochs that it is shown."""
-
-    max_propagation_depth = None
-
-    def __init__(self):
-        self.epochs = 0
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context, **_):  # noqa: ARG002 - scikit-learn's signature
-        self.epochs += context.task_name == "epoch"
-
-
-FIVE = {"loss": "log_loss", "max_iter": 5, "tol": None, "random_state": 0}
-
-
-def test_a_plain_fit_takes_several_epochs_in_one_call(monkeypatch):
-    """The control of the tests below: nothing is watched, so one call takes all epochs."""
-    calls = recorded_calls(monkeypatch)
-    SGDClassifier(**FIVE).fit(X, Y)
-    assert [len(call.running) for call in calls] == [5]
-
-
-@pytest.mark.parametrize("more", [{"trace": "objective"}, {"trace": "variance"}])
-def test_a_trace_sees_every_epoch(monkeypatch, more):
-    """With a trace, epochs are taken one by one, and each has an entry."""
-    calls = recorded_calls(monkeypatch)
-    model = SGDClassifier(**FIVE, **more).fit(X, Y)
-    assert not calls
-    assert len(model.history_[more["trace"]]) == 5
-
-
-def test_a_validation_set_is_scored_after_every_epoch(monkeypatch):
-    """With a validation set, epochs are taken one by one, and each has a score."""
-    calls = recorded_calls(monkeypatch)
-    model = SGDClassifier(**FIVE).fit(X, Y, X_val=X[:20], y_val=Y[:20])
-    assert not calls
-    assert len(model.history_["validation_score"]) == 5
-
-
-def test_a_progress_bar_sees_every_epoch(monkeypatch):
-    """With verbose=1, epochs are taken one by one, and the bar advances after each."""
-    calls, seen = recorded_calls(monkeypatch), []
-
-    @contextmanager
-    def bar(description, total, show):
-        assert (description, total, show) == ("epochs", 5, True)
-        yield seen.append
-
-    monkeypatch.setattr(jobs, "progress_bar", bar)
-    SGDClassifier(**FIVE, verbose=1).fit(X, Y)
-    assert not calls
-    assert seen[:5] == [1, 2, 3, 4, 5]
-
-
-def test_a_callback_sees_every_epoch(monkeypatch):
-    """With a callback, epochs are taken one by one, and each is reported."""
-    calls, callback = recorded_calls(monkeypatch), CountingCallback()
-    SGDClassifier(**FIVE).set_callbacks(callback).fit(X, Y)
-    assert not calls
-    assert callback.epochs == 5
-
-
-def test_epochs_of_many_rows_are_taken_one_by_one(monkeypatch):
-    """A call of two such epochs would make Ctrl-C wait for long."""
-    calls = recorded_calls(monkeypatch)
-    model = SGDClassifier(**FIVE).fit(np.tile(X, (1000, 1)), np.tile(Y, 1000))
-    assert not calls
-    assert model.n_iter_ == 5
-
-
-def test_constants_of_the_kernel_are_those_of_python():
-    """``several.hpp`` repeats constants of the Python code, because both decide alike."""
-    header = Path(__file__).parents[1] / "src/antithetic/_core/cpp/several.hpp"
-    found = dict(re.findall(r"^constexpr \w+ (\w+) = ([\d.]+);", header.read_text(), re.MULTILINE))
-    assert {name: float(value) for name, value in found.items()} == {
-        "same_way": care._SAME_WAY,
-        "epochs_the_same_way": care._EPOCHS_THE_SAME_WAY,
-    }
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("many", [1, 10], ids=["150 rows", "1500 rows"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        SGDClassifier(),
+        SGDClassifier("log_loss"),
+        SGDClassifier("modified_huber"),
+        SGDClassifier(penalty="elasticnet"),
+        SGDRegressor(),
+        SGDRegressor("huber"),
+    ],
+    ids=repr,
+)
+def test_an_epoch_makes_at_most_twelve_calls_of_python(model, many, as_rows):
+    """Fits of 60 and of 20 epochs show what an epoch adds, estimates of the gap included."""
+    rows, y = as_rows(np.tile(X, (many, 1))), np.tile(Y, many)
+    # tol is looked at after each epoch, but ends no fit
+    given = {"random_state": 0, "tol": 1e-9, "n_iter_no_change": 1000}
+    counts = [
+        calls_of_python(model.set_params(max_iter=epochs, **given), rows, y)
+        for epochs in (20, 60, 20, 60)  # the first two check parameters, which are remembered
+    ]
+    assert model.n_iter_ == 60
+    assert 40 * 5 < counts[3] - counts[2] <= 40 * 12
 
 
 LOSSES = ["log_loss", "squared_error", "huber", "modified_huber", "poisson"]

@@ -17,7 +17,9 @@ from strategies import permutations
 
 import antithetic
 from antithetic import AntitheticTable, GroupTable
+from antithetic._core import kernels
 from antithetic.orders import Importance, Pairs, Shuffle, Uniform
+from antithetic.orders.batches import NO_FACTORS
 from antithetic.orders.probabilities import PRIOR_SHARE, normalised, unit_probabilities
 from antithetic.orders.uniform import RowDraws
 from antithetic.orders.units import Units, cumulative, draw, drawable
@@ -122,7 +124,7 @@ def test_without_the_factors_it_would_be_biased(n, table, size, monkeypatch):
     forgotten = type(
         "Forgotten",
         (),
-        {"batches": lambda _self, epoch: sampler.batches(epoch)._replace(factors=None)},
+        {"batches": lambda _self, epoch: sampler.batches(epoch)._replace(factors=NO_FACTORS)},
     )()
     expected, _ = moments_of_steps(forgotten, gradients, monkeypatch)
     assert np.abs(expected - gradients.mean(axis=0)).max() > 1e-3
@@ -151,11 +153,11 @@ def test_uniform_rows_and_pairs_have_no_factors():
     for table in (None, AntitheticTable([1, 0, 2])):
         sampler = sampler_of("uniform", 3, 2, 0, table)
         assert isinstance(sampler, RowDraws)
-        assert sampler.batches(0).factors is None
+        assert not len(sampler.batches(0).factors)
     batches = sampler_of("uniform", 7, 4, 0, GroupTable(np.arange(7), 4)).batches(0)
     lengths = np.diff(batches.starts)
     np.testing.assert_array_equal(batches.factors, np.repeat(4.0 / lengths, lengths))
-    assert batches.counted == 8
+    assert kernels.Batches(*batches[:4], steps=0, samples=0).counted == 8  # two full batches
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])

@@ -389,7 +389,7 @@ def test_strata_given_twice_are_refused(strata):
 @pytest.mark.parametrize("nest", [None, 2])
 def test_a_table_of_other_data_is_refused_before_the_first_step(monkeypatch, kind, nest):
     """A table whose fingerprint differs is refused by minimize, estimators and variances."""
-    monkeypatch.setattr(loop, "_epoch", lambda *_: pytest.fail("a step was taken"))
+    monkeypatch.setattr(loop, "present_schedule", lambda *_: pytest.fail("a run began"))
     other = X.copy()
     other[7, 3] += 1.0
     order = kind(pairs=pair(other, TWO, nest=nest))
@@ -407,7 +407,7 @@ def test_a_table_of_other_data_is_refused_before_the_first_step(monkeypatch, kin
 
 def test_a_table_of_other_labels_is_refused_before_the_first_step(monkeypatch):
     """The labels are part of the fingerprint."""
-    monkeypatch.setattr(loop, "_epoch", lambda *_: pytest.fail("a step was taken"))
+    monkeypatch.setattr(loop, "present_schedule", lambda *_: pytest.fail("a run began"))
     order = Shuffle(pairs=pair(X, TWO))
     changed = TWO.copy()
     changed[0] = 1 - changed[0]

@@ -64,7 +64,7 @@ REFUSED = [
 def test_what_does_not_go_together_is_refused_before_the_first_step(monkeypatch, given, message):
     """The error comes before the first step and says what to use instead."""
     given = {"l2": ALPHA, **steps_of(given.get("solver", "sgd"))} | given
-    monkeypatch.setattr(loop, "_epoch", lambda *_: pytest.fail("a step was taken"))
+    monkeypatch.setattr(loop, "present_schedule", lambda *_: pytest.fail("a run began"))
     with pytest.raises(ValueError, match=message):
         minimize(X, TWO, **given)
 

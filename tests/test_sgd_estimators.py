@@ -23,7 +23,6 @@ from antithetic.problem.constant import best_constant
 from antithetic.problem.losses import LOSSES
 from antithetic.solvers import sgd
 from antithetic.steps import Auto, Constant, InverseTime, InvScaling
-from antithetic.training import loop
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
 pytestmark = pytest.mark.filterwarnings("ignore:tol=")
@@ -859,7 +858,6 @@ def test_ctrl_c_leaves_the_last_whole_epoch(y, monkeypatch):
         return order
 
     monkeypatch.setattr(sgd.Sgd, "epoch", interrupted)
-    monkeypatch.setattr(loop, "can_be_several", lambda _spec: False)  # those: test_few_rows.py
     model = kind(**given)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)

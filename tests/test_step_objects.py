@@ -240,7 +240,7 @@ def test_minimize_refuses_what_is_not_an_order():
 @pytest.mark.parametrize("stop", [None, Target("gradient", 1e-3), Target("gap", 1e-3)], ids=str)
 def test_adaptive_steps_need_a_rule_that_says_when(monkeypatch, stop):
     """Adaptive steps without Stalled are refused before the first step, with what to use."""
-    monkeypatch.setattr(loop, "_epoch", lambda *_: pytest.fail("a step was taken"))
+    monkeypatch.setattr(loop, "present_schedule", lambda *_: pytest.fail("a run began"))
     with pytest.raises(ValueError, match=r"give stop=Stalled\(tol\), say Stalled\(1e-3\), or use"):
         minimize(X, TWO, steps=Adaptive(0.1), stop=stop, **RUN)
 
@@ -255,7 +255,7 @@ def test_what_is_watched_must_be_recorded(monkeypatch):
     """Stalled(of=) something that is not in the trace is refused before the first step."""
     stop = Stalled(1e9, epochs=1, of="gradient")  # which ends a run as soon as it can
     assert minimize(X, TWO, stop=stop, trace="gradient", **RUN | {"epochs": 9}).epochs < 9
-    monkeypatch.setattr(loop, "_epoch", lambda *_: pytest.fail("a step was taken"))
+    monkeypatch.setattr(loop, "present_schedule", lambda *_: pytest.fail("a run began"))
     with pytest.raises(ValueError, match="not in the trace; add it to trace="):
         minimize(X, TWO, stop=stop, **RUN)
 
@@ -275,6 +275,6 @@ def test_what_is_watched_must_be_recorded(monkeypatch):
 )
 def test_steps_refuse_what_they_cannot_do(monkeypatch, given, message):
     """Each rule refuses other solvers, losses and penalties before the first step, with advice."""
-    monkeypatch.setattr(loop, "_epoch", lambda *_: pytest.fail("a step was taken"))
+    monkeypatch.setattr(loop, "present_schedule", lambda *_: pytest.fail("a run began"))
     with pytest.raises(ValueError, match=message):
         minimize(X, TWO, **(RUN | given))

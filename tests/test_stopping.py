@@ -86,6 +86,19 @@ def test_an_objective_beside_which_tol_is_nothing_may_stall(trace):
     assert model.n_iter_ <= 20
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_trace_does_not_change_when_a_run_ends(seed):
+    """Not even if an epoch changes no digit of the objective, as with rows of tiny numbers."""
+    rng = np.random.default_rng(seed)
+    rows, targets = 1e-12 * rng.normal(size=(60, 2)), 1e10 * (1.0 + 0.1 * rng.normal(size=60))
+    given = {"learning_rate": "constant", "order": "balanced", "fit_intercept": False}
+    epochs = [
+        SGDRegressor(**given, trace=trace, random_state=0).fit(rows, targets).n_iter_
+        for trace in (None, "objective")
+    ]
+    assert epochs[0] == epochs[1] < 20
+
+
 def test_the_mapping_of_a_penalty_with_a_kink():
     """The mapping is correct with L1, an intercept and weights."""
     weight = rng.uniform(0.0, 2.0, size=60)

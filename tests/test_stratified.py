@@ -18,6 +18,7 @@ from test_importance import TABLES, gradients_of, small_problem, unit_means
 import antithetic
 from antithetic import AntitheticTable, GroupTable
 from antithetic.orders import Stratified, Uniform
+from antithetic.orders.batches import NO_FACTORS
 from antithetic.orders.strata import _apportion, allocate, make_strata, stratum_variances
 from antithetic.orders.stratified import StratumDraws
 from antithetic.orders.units import Units
@@ -89,7 +90,7 @@ def test_without_the_factors_it_would_be_biased(counts, monkeypatch):
     forgotten = type(
         "Forgotten",
         (),
-        {"batches": lambda _self, epoch: sampler.batches(epoch)._replace(factors=None)},
+        {"batches": lambda _self, epoch: sampler.batches(epoch)._replace(factors=NO_FACTORS)},
     )()
     assert (
         np.abs(

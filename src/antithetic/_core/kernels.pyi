@@ -18,6 +18,7 @@ class ClassTargets:
     def __init__(self, codes: _Index, weight: _Column, n_classes: int) -> None: ...
 
 class Batches:
+    counted: int
     def __init__(
         self, rows: _Index, starts: _Index, size: int, factors: _Column, steps: int, samples: int
     ) -> None: ...
@@ -33,23 +34,6 @@ class StepRule:
         fit_intercept: bool,
         steepest: float,
         watch: bool,
-    ) -> None: ...
-
-class Course:
-    def __init__(
-        self,
-        epochs: int,
-        done: int,
-        by_epoch: bool,
-        skipped: int,
-        checks: bool,
-        at_zero: float,
-        eases: bool,
-        aligned: int,
-        best: float,
-        least_fall: float,
-        waited: int,
-        patience: int,
     ) -> None: ...
 
 class Averaging:
@@ -82,28 +66,6 @@ class Rows:
         following: _Index,
         preconditioner: Preconditioner | None = None,
     ) -> tuple[float, float, float, float, float]: ...
-    def sgd_epochs(
-        self,
-        targets: Targets,
-        batches: Batches,
-        rule: StepRule,
-        averaging: Averaging,
-        coef: _Reals,
-        intercept: float,
-        average: _Column,
-        average_intercept: float,
-        average_weight: float,
-        received: _Column,
-        charged: float,
-        unit: int,
-        following: _Index,
-        preconditioner: Preconditioner | None,
-        course: Course,
-        moved: _Column,
-        has_moved: bool,
-        running: _Column,
-        seconds: _Column,
-    ) -> tuple[float, float, float, float, int, int, int, float, bool]: ...
     def softmax_epoch(
         self,
         targets: ClassTargets,

@@ -12,7 +12,17 @@ from antithetic._core.schedules import INVERSE_TIME
 from antithetic._util.warnings import warn
 from antithetic.estimators.callbacks import CallbackSupportMixin, fit_context, watch_epochs
 from antithetic.estimators.data import TrainingData
-from antithetic.estimators.jobs import Job, Seen, do, do_all, epochs_bar, keep, kept, showing
+from antithetic.estimators.jobs import (
+    Job,
+    Seen,
+    do,
+    do_all,
+    epochs_bar,
+    keep,
+    kept,
+    no_history,
+    showing,
+)
 from antithetic.estimators.order_data import cut_to
 from antithetic.estimators.planned import PlannedFit
 from antithetic.estimators.used_columns import (
@@ -227,7 +237,7 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
                 do(job, None)
             elif isinstance(start[0], State):  # this class saw nothing, and stays where it was
                 state, own = start
-                job.seen = Seen(showing(job.first), state, own, None, (), False)
+                job.reached = Seen(showing(job.first), state, own, None, no_history(), False)
         fitted = self._fitted(jobs, plan, narrowed)
         del fitted["history_"], fitted["gap_"]
         if known:  # a chunk may need shorter steps, but those after it need not

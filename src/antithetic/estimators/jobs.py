@@ -32,26 +32,45 @@ class Seen(NamedTuple):
     ``schedule`` holds the steps of the next epoch, None if no step was taken, and ``given`` those
     that were found or known, before any of them had to be shortened. ``look`` returns the solution;
     it holds the data only while the mean of the epoch is still to be compared with the last
-    weights, and no longer than until the job is done.
+    weights, and no longer than until the job is done. ``history`` has one array per measure, one
+    entry per epoch.
     """
 
     look: Callable[[], Solution]
     state: State
     own: Any
     schedule: Schedule | None
-    entries: tuple[dict[str, float], ...]
+    history: dict[str, NDArray[Any]]
     stopped: bool
     given: Schedule | None = None
 
     @classmethod
-    def of(cls, spec: Spec, run: Run) -> Seen:
-        """What is kept from a run."""
-        if is_open(spec, run, len(run.entries)):
+    def of(cls, spec: Spec, run: Run, began: float) -> Seen:
+        """What is kept from a run; seconds count from ``began``, by ``time.perf_counter``."""
+        if is_open(spec, run, len(run.running)):
             look: Callable[[], Solution] = cache(partial(_settled_solution, spec, run))
         else:
             look = showing(spec.solver.solution(run.state, run.own))
         schedule, given = present_schedule(spec, run), run.schedule
-        return cls(look, run.state, run.own, schedule, run.entries, run.stopped, given)
+        history = _history(spec, run, began)
+        return cls(look, run.state, run.own, schedule, history, run.stopped, given)
+
+
+def _history(spec: Spec, run: Run, began: float) -> dict[str, NDArray[Any]]:
+    """Epochs, their objectives (the running ones, unless those of all rows are traced), seconds."""
+    names = [measure.name for measure in spec.trace]
+    measured = {name: np.array([entry[name] for entry in run.entries]) for name in names}
+    return {
+        "epoch": np.arange(1, len(run.running) + 1),
+        "objective": np.array(run.running),
+        **measured,
+        "seconds": np.array(run.moments) - began,
+    }
+
+
+def no_history() -> dict[str, NDArray[Any]]:
+    """Return the history of a run before its first epoch."""
+    return {"epoch": np.arange(0), "seconds": np.empty(0)}
 
 
 def showing(solution: Solution) -> Callable[[], Solution]:
@@ -60,7 +79,7 @@ def showing(solution: Solution) -> Callable[[], Solution]:
 
 
 def _settled_solution(spec: Spec, run: Run) -> Solution:
-    run = settled(spec, run, len(run.entries))
+    run = settled(spec, run, len(run.running))
     return spec.solver.solution(run.state, run.own)
 
 
@@ -68,7 +87,7 @@ def _settled_solution(spec: Spec, run: Run) -> Solution:
 class Job:
     """One linear problem: a class against the rest, or the only problem.
 
-    Another thread may read ``seen`` at any time; it is replaced as a whole.
+    Another thread may look at any time; ``reached`` is replaced as a whole.
 
     Attributes
     ----------
@@ -78,8 +97,11 @@ class Job:
     first : tuple of ndarray and float
         Weights and intercept before it.
     most_epochs : int
-    seen : Seen or None
-        The run after the last complete epoch; None before the first.
+    began : float
+        When the fit began, by ``time.perf_counter``.
+    reached : tuple of Spec and Run, Seen or None
+        The run after the last complete epoch, and what is kept of it when the job is done; None
+        before the first epoch.
     gap : Gap
         What was left in the end, if it is estimated; otherwise NaN.
     """
@@ -87,50 +109,59 @@ class Job:
     make: Callable[[], tuple[Spec, Run]]
     first: Solution
     most_epochs: int
-    seen: Seen | None = None
+    began: float
+    reached: tuple[Spec, Run] | Seen | None = None
     gap: Gap = NO_GAP
+
+    @property
+    def seen(self) -> Seen | None:
+        """The run after the last complete epoch; None before the first."""
+        reached = self.reached
+        if reached is None or isinstance(reached, Seen):
+            return reached
+        return Seen.of(*reached, self.began)
 
     @property
     def epochs(self) -> int:
         """Epochs of this job that are done."""
-        return 0 if self.seen is None else len(self.seen.entries)
+        return len(self.history()["epoch"])
 
     @property
     def is_over(self) -> bool:
         """Whether no epoch will follow by itself."""
-        return self.epochs == self.most_epochs or (self.seen is not None and self.seen.stopped)
+        seen = self.seen
+        if seen is None:
+            return self.most_epochs == 0
+        return len(seen.history["epoch"]) == self.most_epochs or seen.stopped
 
     @property
     def solution(self) -> Solution:
         """Current weights and intercept."""
-        return self.first if self.seen is None else self.seen.look()
+        seen = self.seen
+        return self.first if seen is None else seen.look()
 
     def copy(self) -> Job:
         """The current state of the job, while other threads continue."""
-        return Job(self.make, self.first, self.most_epochs, self.seen, self.gap)
+        return Job(self.make, self.first, self.most_epochs, self.began, self.seen, self.gap)
 
     def history(self) -> dict[str, NDArray[Any]]:
         """One array per measure, one entry per epoch."""
-        entries = () if self.seen is None else self.seen.entries
-        names = entries[0] if entries else ("epoch", "seconds")
-        columns = {name: np.array([entry[name] for entry in entries]) for name in names}
-        return {**columns, "epoch": np.arange(1, len(entries) + 1)}
+        seen = self.seen
+        return no_history() if seen is None else seen.history
 
 
 def do(job: Job, watch: Watch) -> None:
     """Train one problem; ``watch`` is called after each epoch and may end it by returning True."""
     spec, run = job.make()
     first, end = spec.solver.solution(run.state, run.own), run.state.epochs + job.most_epochs
-    for run in train(spec, run, end, each=watch is not None):  # noqa: B020 - the run goes on
-        job.seen = Seen.of(spec, run)
+    for run in train(spec, run, end):  # noqa: B020 - the run goes on
+        job.reached = spec, run
         if watch is not None and watch(job):
             break
-    if run.entries:
-        estimates, own = spec.estimates_gap, run.own
-        run = with_gap(spec, run) if estimates else settled(spec, run, len(run.entries))
+    if run.running:
+        run = with_gap(spec, run) if spec.estimates_gap else settled(spec, run, len(run.running))
         job.gap = run.gap or NO_GAP
-        if run.own is not own:
-            job.seen = Seen.of(spec, run)
+        job.reached = Seen.of(spec, run, job.began)
     warn_if_worse(spec, first, run)
 
 

@@ -47,9 +47,7 @@ from antithetic.training.spec import Spec, make_spec
 from antithetic.training.stopping import TARGETS
 from antithetic.training.trace import (
     Measure,
-    Met,
     Score,
-    Seconds,
     check_measures,
     measures_of,
 )
@@ -104,16 +102,16 @@ class PlannedFit(FittedLinearModel):
         self._check_together(average=self.average != "auto" and self.average)
         check_measures(self._measures(), self.solver, self._order())
 
-    def _measures(self, seconds: Seconds | None = None) -> tuple[Measure, ...]:
-        """What is recorded: the running objective, unless that of all rows is asked for.
+    def _measures(self) -> tuple[Measure, ...]:
+        """What is recorded besides the running objective.
 
-        SDCA skips rows that would not change, so it does not see all losses.
+        SDCA skips rows that would not change, so it does not see all losses; the objective of all
+        rows is recorded instead.
         """
         found = measures_of(() if self.trace is None else self.trace, self._stop())
-        if "objective" not in {measure.name for measure in found}:
-            own = measures_of("objective") if self.solver == "sdca" else (Met(),)
-            found = (*own, *found)
-        return found if seconds is None else (*found, seconds)
+        if self.solver == "sdca" and "objective" not in {measure.name for measure in found}:
+            found = (*measures_of("objective"), *found)
+        return found
 
     def _plan(
         self,
@@ -276,6 +274,7 @@ class PlannedFit(FittedLinearModel):
             average=plan.average,
             stop=stop,
             trace=measures or (),
+            watch=measures is not None and self.solver != "sdca",
             seed=seed,
             steepest=np.inf if isinstance(steps, Auto) else _STEEPEST,
             noise=plan.noise,
@@ -362,7 +361,8 @@ class PlannedFit(FittedLinearModel):
         All of them share the moments of the columns.
         """
         seeds = seeds_of(self.random_state, len(starts))
-        measures, parts = self._measures(Seconds(time.perf_counter())), self._one_vs_rest()
+        measures, parts = self._measures(), self._one_vs_rest()
+        began = time.perf_counter()
 
         def make(number: int) -> tuple[Spec, Run]:
             recorded = None if quiet else measures
@@ -376,7 +376,7 @@ class PlannedFit(FittedLinearModel):
 
         firsts = [(s[0].coef, s[0].intercept) if isinstance(s[0], State) else s for s in starts]
         return [
-            Job(partial(make, number), (coef.astype(data.X.dtype), intercept), epochs)
+            Job(partial(make, number), (coef.astype(data.X.dtype), intercept), epochs, began)
             for number, (coef, intercept) in enumerate(firsts)
         ]
 

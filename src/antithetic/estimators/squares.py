@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from antithetic.estimators.callbacks import is_observed
 from antithetic.estimators.data import TrainingData, needs_no_conversion
 from antithetic.estimators.jobs import Job, Seen, showing
@@ -69,7 +71,9 @@ def squares_job(
     entries, is_over = _epochs(points, stop, most, began)
     solution, many = (points[-1].coef, points[-1].intercept), len(entries)
     state = State(*solution, many, many * n, many)
-    return Job(_never, solution, most, Seen(showing(solution), state, None, None, entries, is_over))
+    history = {name: np.array([entry[name] for entry in entries]) for name in entries[0]}
+    seen = Seen(showing(solution), state, None, None, history, is_over)
+    return Job(_never, solution, most, began, seen)
 
 
 def _epochs(
@@ -83,7 +87,7 @@ def _epochs(
     patience, is_over = Patience(), False
     while len(entries) < most and not is_over:
         point = points[min(len(entries), len(points) - 1)]
-        entry = {"epoch": float(len(entries) + 1), "objective": point.objective}
+        entry = {"epoch": len(entries) + 1, "objective": point.objective}
         if isinstance(stop, Target):
             entry["gap"], is_over = point.gap, point.gap <= stop.tol
         elif stop is not None:

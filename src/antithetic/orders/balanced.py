@@ -98,4 +98,4 @@ class BalancedOrder:
         None before the first.
         """
         rows = self.first if order is None else order
-        return Batches(rows, self.starts, self.batch_size, self.unit, sketched=self.sketched)
+        return Batches(rows, self.starts, self.batch_size, unit=self.unit, sketched=self.sketched)

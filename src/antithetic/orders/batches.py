@@ -7,9 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+NO_FACTORS = np.empty(0)
+
 
 class Batches(NamedTuple):
-    """Rows of one epoch in order, and where each batch begins.
+    """Rows of one epoch in order, and where each batch begins; all arrays are contiguous.
 
     Attributes
     ----------
@@ -19,13 +21,13 @@ class Batches(NamedTuple):
         Batch k is ``rows[starts[k]:starts[k + 1]]``.
     size : int
         Rows of a full batch; one with m rows takes the step ``eta * m / size``.
+    factors : ndarray of float64, default=()
+        What each row's gradient is multiplied by, so that the sum over a batch, divided by
+        ``size``, is unbiased; empty where that is 1. A batch with factors always takes the full
+        step, however many rows it has.
     unit : int, default=0
         Rows that stay together when the solver is to balance the order of the next epoch; 0 where
         it is not.
-    factors : ndarray of float64, default=None
-        What each row's gradient is multiplied by, so that the sum over a batch, divided by
-        ``size``, is unbiased; None where that is 1. A batch with factors always takes the full
-        step, however many rows it has.
     sketched : bool, default=False
         Whether gradients that are much larger than a row may be compared by sketches where the
         order of the next epoch is balanced.
@@ -34,14 +36,9 @@ class Batches(NamedTuple):
     rows: NDArray[np.intp]
     starts: NDArray[np.intp]
     size: int
+    factors: NDArray[np.float64] = NO_FACTORS
     unit: int = 0
-    factors: NDArray[np.float64] | None = None
     sketched: bool = False
-
-    @property
-    def counted(self) -> int:
-        """Number of rows that the epoch counts as: with factors, every batch counts as full."""
-        return len(self.rows) if self.factors is None else (len(self.starts) - 1) * self.size
 
 
 def cut(rows: NDArray[np.intp], size: int) -> Batches:

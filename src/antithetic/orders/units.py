@@ -166,7 +166,7 @@ def lay_out(
         rows = np.column_stack([rows.reshape(steps, -1), rng.integers(units.n, size=steps)]).ravel()
         factors = np.column_stack([factors.reshape(steps, -1), np.ones(steps)]).ravel()
         starts = starts + np.arange(steps + 1)
-    return Batches(rows, starts, batch_size, factors=factors)
+    return Batches(rows, np.ascontiguousarray(starts), batch_size, factors)
 
 
 def members(strata: NDArray[np.intp], n_strata: int) -> list[NDArray[np.intp]]:

@@ -34,7 +34,6 @@ from antithetic.problem.penalties import Penalty, make_penalty
 
 # Sums that overflow become infinite or NaN without a warning: callers check for this.
 _may_overflow = np.errstate(over="ignore", invalid="ignore")
-_NOTHING = np.empty(0)
 _Solution = tuple[NDArray[Any], float]
 
 
@@ -155,18 +154,18 @@ class Problem:
 
     def objective_of(self, coef: NDArray[Any], intercept: float) -> float:
         """Mean loss plus penalty of weights that a solver made: they are not checked again."""
-        total, _ = self._losses_at((coef, intercept), (_NOTHING, 0.0))
-        return total / self.n + self.penalty.value(coef)
+        kind, loss = self.X.dtype, (self.loss.code, self.loss.epsilon)
+        weights, none = np.ascontiguousarray(coef, kind), np.empty(0, kind)
+        total, _ = self.rows.losses_at(self.targets, *loss, weights, intercept, none, 0.0)
+        return total / len(self.y) + self.penalty.value(coef)
 
     def objectives_of(self, one: _Solution, other: _Solution) -> tuple[float, float]:
         """Objectives of two solutions, in one visit to the rows."""
-        first, second = (total / self.n for total in self._losses_at(one, other))
-        return first + self.penalty.value(one[0]), second + self.penalty.value(other[0])
-
-    def _losses_at(self, one: _Solution, other: _Solution) -> tuple[float, float]:
-        coef, others = (np.ascontiguousarray(at[0], self.X.dtype) for at in (one, other))
-        loss = self.loss.code, self.loss.epsilon
-        return self.rows.losses_at(self.targets, *loss, coef, one[1], others, other[1])
+        kind, loss = self.X.dtype, (self.loss.code, self.loss.epsilon)
+        first, second = (np.ascontiguousarray(coef, kind) for coef, _ in (one, other))
+        totals = self.rows.losses_at(self.targets, *loss, first, one[1], second, other[1])
+        own, others = (total / self.n for total in totals)
+        return own + self.penalty.value(one[0]), others + self.penalty.value(other[0])
 
     def mean_loss(self, predictions: NDArray[np.float64]) -> float:
         """Weighted mean loss of the given predictions, shape (n,)."""

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from functools import partial
 
-from antithetic._core import kernels
-from antithetic.orders.batches import Batches
+from antithetic._core.kernels import StepRule
 from antithetic.problem import Problem
-from antithetic.solvers.state import State
 from antithetic.solvers.steps import Schedule
 
 
-def kernel_batches(batches: Batches, state: State) -> kernels.Batches:
-    """Batches of an epoch, and the steps and samples before it."""
-    return kernels.Batches(
-        np.ascontiguousarray(batches.rows),
-        np.ascontiguousarray(batches.starts),
-        batches.size,
-        np.empty(0) if batches.factors is None else batches.factors,
-        state.steps,
-        state.samples,
-    )
-
-
-def step_rule(
-    problem: Problem, schedule: Schedule, steepest: float, watch: bool
-) -> kernels.StepRule:
-    """How a step is made: loss, penalty and schedule."""
-    return kernels.StepRule(
+def step_rule(problem: Problem, steepest: float, watch: bool) -> Callable[[Schedule], StepRule]:
+    """Return how steps of given sizes are made: all that stays the same while a run lasts."""
+    return partial(
+        StepRule,
         problem.loss.code,
         problem.loss.epsilon,
         float(problem.penalty.l2),
         float(problem.penalty.l1),
-        (schedule.code, schedule.eta0, schedule.rate, schedule.start),
-        problem.fit_intercept,
-        steepest,
-        watch,
+        fit_intercept=problem.fit_intercept,
+        steepest=steepest,
+        watch=watch,
     )

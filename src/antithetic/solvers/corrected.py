@@ -24,14 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._core.kernels import StepRule
+from antithetic._core import kernels
 from antithetic._core.schedules import step_size
 from antithetic._util.validation import check_coef, check_number
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.penalties import GroupNorms, OwnPenalty
 from antithetic.problem.smoothness import batch_smoothness
-from antithetic.solvers.arguments import kernel_batches, step_rule
+from antithetic.solvers.arguments import step_rule
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.divergence import DivergenceError, overflow_message
 from antithetic.solvers.state import After, Solution, State
@@ -92,10 +92,7 @@ class Corrected:
     steepest: float = np.inf
     watch: bool = False
 
-    @property
-    def by_epoch(self) -> bool:
-        """False: nothing is averaged."""
-        return False
+    by_epoch = averages_epochs = False  # nothing is averaged
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Remembered]:
         """State before the first step.
@@ -119,10 +116,6 @@ class Corrected:
         """Weights and intercept to be used: the last ones."""
         return state.coef, state.intercept
 
-    def is_averaged(self, own: Remembered) -> bool:  # noqa: ARG002
-        """False: nothing is averaged."""
-        return False
-
     def gap(self, state: State, own: Remembered) -> None:
         """None: there are no dual variables."""
 
@@ -134,7 +127,8 @@ class Corrected:
     def epoch(self, state: State, own: Remembered, batches: Batches, schedule: Schedule) -> After:
         """Take the steps of one more epoch."""
         problem, memory = self.problem, self._remember(state, own)
-        kernel = _Kernel(problem, batches, memory, state, self._rule(schedule))
+        rule = step_rule(problem, self.steepest, self.watch)(schedule)
+        kernel = _Kernel(problem, batches, memory, state, rule)
         if isinstance(problem.penalty, OwnPenalty):
             self._step_by_step(kernel, state, schedule, problem.penalty)
         else:
@@ -149,7 +143,7 @@ class Corrected:
                 state.epochs + 1,
             ),
             Remembered(memory.slopes, memory.mean.astype(np.float64)) if corrects else Remembered(),
-            kernel.met / batches.counted if self.watch else np.nan,
+            kernel.met / kernel.counted if self.watch else np.nan,
             kernel.balance() if batches.unit else None,
         )
 
@@ -166,12 +160,12 @@ class Corrected:
                 batches._replace(
                     rows=batches.rows[begin:end],
                     starts=np.array([0, end - begin]),
-                    factors=None if batches.factors is None else batches.factors[begin:end],
+                    factors=batches.factors[begin:end],
                 ),
                 state._replace(steps=steps, samples=samples),
                 begin,
             )
-            part = (end - begin) / batches.size if batches.factors is None else 1.0
+            part = 1.0 if len(batches.factors) else (end - begin) / batches.size
             eta = step_size(*schedule, steps, samples)
             kernel.coef[:] = penalty.nonsmooth_prox(kernel.coef, eta * part)
 
@@ -200,26 +194,37 @@ class Corrected:
         data, constant = problem.data_gradient(slopes)
         return Memory(slopes, np.append(data, constant).astype(real), keeps)
 
-    def _rule(self, schedule: Schedule) -> StepRule:
-        return step_rule(self.problem, schedule, self.steepest, self.watch)
-
 
 class _Kernel:
-    """The state within an epoch: weights, and the losses so far."""
+    """The state within an epoch: weights, and the losses of the rows so far."""
 
     def __init__(
-        self, problem: Problem, batches: Batches, memory: Memory, state: State, rule: StepRule
+        self,
+        problem: Problem,
+        batches: Batches,
+        memory: Memory,
+        state: State,
+        rule: kernels.StepRule,
     ) -> None:
         self.problem, self.batches, self.memory, self.rule = problem, batches, memory, rule
         self.groups = _layout(problem)
         self.coef, self.intercept, self.met = state.coef.copy(), state.intercept, 0.0
+        self.counted = 0
         self.multiples = np.empty(len(batches.rows) if batches.unit else 0)
 
     def run(self, batches: Batches, state: State, begin: int = 0) -> None:
         """Take the steps of some batches, whose rows begin at a place of the epoch."""
+        given = kernels.Batches(
+            batches.rows,
+            batches.starts,
+            batches.size,
+            batches.factors,
+            state.steps,
+            state.samples,
+        )
         self.intercept, met = self.problem.rows.corrected_epoch(
             self.problem.targets,
-            kernel_batches(batches, state),
+            given,
             self.rule,
             self.coef,
             self.intercept,
@@ -230,6 +235,7 @@ class _Kernel:
             self.multiples[begin : begin + len(batches.rows)],
         )
         self.met += met
+        self.counted += given.counted
 
     def balance(self) -> NDArray[np.intp]:
         """Order of the next epoch, from the gradients that the last one stepped along."""
@@ -241,8 +247,7 @@ class _Kernel:
             self.multiples[same] = 0.0
         following = np.empty(len(batches.rows), np.intp)
         intercept, unit = self.problem.fit_intercept, batches.unit
-        rows = np.ascontiguousarray(batches.rows)
-        self.problem.rows.balance(rows, self.multiples, intercept, unit, following)
+        self.problem.rows.balance(batches.rows, self.multiples, intercept, unit, following)
         return following
 
 

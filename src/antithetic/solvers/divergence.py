@@ -9,7 +9,7 @@ import numpy as np
 
 from antithetic._core.schedules import step_size
 from antithetic.problem import Problem
-from antithetic.solvers.state import State
+from antithetic.solvers.state import Solution, State
 from antithetic.solvers.steps import Schedule
 
 
@@ -27,7 +27,7 @@ class DivergenceError(ValueError):
 
 def check_finite(problem: Problem, state: State, schedule: Schedule) -> None:
     """Raise DivergenceError, with advice, unless the weights and their squared norm are finite."""
-    if are_finite(state.coef, state.intercept):
+    if are_finite((state.coef, state.intercept)):
         return
     raise DivergenceError(
         overflow_message(state.epochs, f"the steps diverged. {advice(problem, schedule)} ")
@@ -49,17 +49,18 @@ def advice(problem: Problem, schedule: Schedule) -> str:
     return f"The first step was {first:.3g}; try {safe:.2g} or less."
 
 
-def are_finite(coef: np.ndarray, intercept: Any) -> bool:
+def are_finite(*solutions: Solution) -> bool:
     """Whether the squared norm of weights, and an intercept or one per class, are finite."""
-    square = np.vdot(coef, coef)  # unlike @ it does not warn of an overflow
-    if isinstance(intercept, float):
-        return math.isfinite(square) and math.isfinite(intercept)
-    return math.isfinite(square) and bool(np.isfinite(intercept).all())
+    for coef, intercept in solutions:
+        square = np.vdot(coef, coef)  # unlike @ it does not warn of an overflow
+        if not (math.isfinite(square) and np.isfinite(intercept).all()):
+            return False
+    return True
 
 
 def finite_objective(problem: Problem, coef: np.ndarray, intercept: Any) -> float:
     """Objective of some weights; infinite, without an error, if it or they are not finite."""
-    if not are_finite(coef, intercept):
+    if not are_finite((coef, intercept)):
         return np.inf
     with np.errstate(all="ignore"):
         value = problem.objective_of(coef, intercept)

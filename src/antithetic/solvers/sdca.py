@@ -76,10 +76,7 @@ class Sdca:
     squares: NDArray[np.float64]
     watch: bool = False
 
-    @property
-    def by_epoch(self) -> bool:
-        """False: nothing is averaged."""
-        return False
+    by_epoch = averages_epochs = False  # nothing is averaged
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Duals]:
         """State before a visit.
@@ -115,10 +112,6 @@ class Sdca:
         """Weights to be used: the last ones, without an intercept."""
         return state.coef, state.intercept
 
-    def is_averaged(self, own: Duals) -> bool:  # noqa: ARG002
-        """False: nothing is averaged."""
-        return False
-
     def gap(self, state: State, own: Duals) -> float:
         """Duality gap of the weights and the dual variables."""
         return duality_gap(self.problem, state.coef, state.intercept, own.values)
@@ -145,7 +138,7 @@ class Sdca:
         limits = resting.limits.copy()  # which the kernel changes
         met, seen, moved = self.problem.rows.dual_epoch(
             self.problem.targets,
-            np.ascontiguousarray(batches.rows),
+            batches.rows,
             self.squares,
             self.problem.loss.code,
             self._share,

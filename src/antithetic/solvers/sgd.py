@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -9,20 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._core import kernels
-from antithetic._core.kernels import Averaging
 from antithetic._util.validation import check_coef, check_count, check_number
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import Preconditioner
-from antithetic.solvers.arguments import kernel_batches, step_rule
+from antithetic.solvers.arguments import step_rule
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.steps import Schedule
 
 _LEAST_POINTS, _MOST_POINTS = 64, 256  # points of an epoch that are averaged
 MEAN, LAST = 1, 2  # which weights were found to be better, where both were looked at
-_MOST_SAMPLES = np.iinfo(np.int64).max  # the largest number that the kernels count to
+MOST_SAMPLES = int(np.iinfo(np.int64).max)  # the largest number that the kernels count to
 _MOST_SKIPPED = 10_000  # rows of the first epoch on the way to where the optimum is
 
 
@@ -50,6 +50,17 @@ class Averages(NamedTuple):
     weight: float = 0.0
     received: NDArray[np.float64] | None = None
     settled: int = 0
+
+
+class EpochArguments(NamedTuple):
+    """An epoch as the kernels see it; ``following`` receives the order of the next one."""
+
+    batches: kernels.Batches
+    rule: kernels.StepRule
+    averaging: kernels.Averaging
+    unit: int
+    sketched: bool
+    following: NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,22 +100,35 @@ class Sgd:
     watch: bool = False
     by_epoch: bool = False
     preconditioner: Preconditioner | None = None
-    units: kernels.Preconditioner | None = field(init=False, repr=False)  # as the kernels see them
+    # the same for every epoch: preconditioner and steps as the kernels see them, averages of
+    # nothing, and how many points of an epoch are averaged
+    units: kernels.Preconditioner | None = field(init=False, repr=False)
+    rule: Callable[[Schedule], kernels.StepRule] = field(init=False, repr=False)
+    nothing: Averages = field(init=False, repr=False)
+    most_points: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         units = None if self.preconditioner is None else self.preconditioner.kernel()
         object.__setattr__(self, "units", units)
+        object.__setattr__(self, "rule", step_rule(self.problem, self.steepest, self.watch))
+        nothing = Averages(np.zeros(self.problem.n_weights), self._zero_intercept())
+        object.__setattr__(self, "nothing", nothing)
+        object.__setattr__(self, "most_points", self._most_points())
+
+    def _most_points(self) -> int:
+        return points_to_average(self.problem) if self.by_epoch else MOST_SAMPLES
+
+    @property
+    def averages_epochs(self) -> bool:
+        """Whether an average over all epochs is the solution."""
+        return self.average_from > 0 and not self.by_epoch
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, Averages]:
         """State before the first step."""
         weights = check_coef(coef, self.problem.d, "coef of init").astype(self.problem.X.dtype)
-        average = np.zeros(self.problem.d) if self.average_from else None
+        own = self.nothing if self.average_from else Averages()
         state = State(weights, check_number(intercept, "intercept of init"))
-        return state, Averages(average, received=self._received())
-
-    def _without_average(self, own: Averages) -> Averages:
-        zeros = np.zeros(self.problem.n_weights)
-        return own._replace(coef=zeros, intercept=self._zero_intercept(), weight=0.0, settled=0)
+        return state, own._replace(received=self._received())
 
     def _zero_intercept(self) -> Any:
         return 0.0
@@ -118,7 +142,7 @@ class Sgd:
         if not self.average_from:
             own = own._replace(coef=None, intercept=self._zero_intercept(), weight=0.0)
         elif own.coef is None:
-            own = self._without_average(own)
+            own = self.nothing._replace(received=own.received)
         if own.received is None or self.problem.penalty.l1 == 0.0:
             own = own._replace(received=self._received())
         return state._replace(coef=state.coef.astype(self.problem.X.dtype)), own
@@ -136,10 +160,6 @@ class Sgd:
             mean, last = self.problem.objectives_of(self.solution(state, own), ended)
         return own._replace(settled=LAST if last < mean else MEAN), last if last < mean else mean
 
-    def is_averaged(self, own: Averages) -> bool:
-        """Whether the solution is an average of weights."""
-        return own.coef is not None
-
     def gap(self, state: State, own: Averages) -> None:
         """None: there are no dual variables."""
 
@@ -149,36 +169,51 @@ class Sgd:
 
     def epoch(self, state: State, own: Averages, batches: Batches, schedule: Schedule) -> After:
         """Take the steps of one more epoch."""
-        average_from, average_every = self.average_from, 1
+        steps, start = len(batches.starts) - 1, self.average_from
         if self.by_epoch:
-            own = self._without_average(own)
-            skipped = rows_skipped(batches) if state.epochs == 0 else 0
-            average_from = 1 + state.samples + skipped
-            average_every = self.between_points(batches)
-        averaging = Averaging(average_from, self.linear, average_every)
-        return self._take_steps(state, own, batches, schedule, averaging)
-
-    def between_points(self, batches: Batches) -> int:
-        """Steps between two points of an epoch that are averaged."""
-        return -(-(len(batches.starts) - 1) // _points_to_average(self.problem))
+            own = self.nothing._replace(received=own.received)
+            skipped = min(len(batches.rows) // 4, _MOST_SKIPPED) if state.epochs == 0 else 0
+            start = 1 + state.samples + skipped
+        given = EpochArguments(
+            kernels.Batches(
+                batches.rows,
+                batches.starts,
+                batches.size,
+                batches.factors,
+                state.steps,
+                state.samples,
+            ),
+            self.rule(schedule),
+            kernels.Averaging(start, self.linear, -(-steps // self.most_points)),
+            batches.unit,
+            batches.sketched,
+            np.empty(len(batches.rows) if batches.unit else 0, np.intp),
+        )
+        coef, intercept, own, met = self._take_steps(state, own, given)
+        mean = None
+        if self.by_epoch and own.coef is not None and own.weight:
+            mean = own.coef.astype(coef.dtype, copy=False), own.intercept
+        samples, epochs = state.samples + len(batches.rows), state.epochs + 1
+        return After(
+            State(coef, intercept, state.steps + steps, samples, epochs),
+            own,
+            met / given.batches.counted if self.watch else np.nan,
+            given.following if batches.unit else None,
+            mean=mean,
+        )
 
     def _take_steps(
-        self,
-        state: State,
-        own: Averages,
-        batches: Batches,
-        schedule: Schedule,
-        averaging: Averaging,
-    ) -> After:
+        self, state: State, own: Averages, given: EpochArguments
+    ) -> tuple[NDArray[Any], Any, Averages, float]:
+        """Return weights, intercept and averages after the steps, and the sum of the losses met."""
         problem, coef = self.problem, state.coef.copy()
         average = np.empty(0) if own.coef is None else own.coef.copy()
         received = np.zeros(1) if own.received is None else own.received.copy()
-        following = np.empty(len(batches.rows) if batches.unit else 0, np.intp)
-        found = problem.rows.sgd_epoch(
+        *found, received[-1], met = problem.rows.sgd_epoch(
             problem.targets,
-            kernel_batches(batches, state),
-            step_rule(problem, schedule, self.steepest, self.watch),
-            averaging,
+            given.batches,
+            given.rule,
+            given.averaging,
             coef,
             state.intercept,
             average,
@@ -186,22 +221,18 @@ class Sgd:
             own.weight,
             received[:-1],
             received[-1],
-            batches.unit,
-            following,
+            given.unit,
+            given.following,
             self.units,
         )
-        intercept, average_intercept, average_weight, received[-1], met = found
-        return After(
-            state.after(batches, coef, intercept),
-            Averages(
-                None if own.coef is None else average,
-                average_intercept,
-                average_weight,
-                None if own.received is None else received,
-            ),
-            met / batches.counted if self.watch else np.nan,
-            following if batches.unit else None,
+        intercept, average_intercept, average_weight = found
+        averages = Averages(
+            None if own.coef is None else average,
+            average_intercept,
+            average_weight,
+            None if own.received is None else received,
         )
+        return coef, intercept, averages, met
 
 
 def make_sgd(
@@ -221,7 +252,7 @@ def make_sgd(
     return Sgd(
         problem,
         check_count(
-            int(average) if isinstance(average, bool) else average, "average", 0, _MOST_SAMPLES
+            int(average) if isinstance(average, bool) else average, "average", 0, MOST_SAMPLES
         ),
         False,
         steepest,
@@ -229,12 +260,7 @@ def make_sgd(
     )
 
 
-def rows_skipped(batches: Batches) -> int:
-    """Rows of the first epoch that a mean leaves out."""
-    return min(len(batches.rows) // 4, _MOST_SKIPPED)
-
-
-def _points_to_average(problem: Problem) -> int:
+def points_to_average(problem: Problem) -> int:
     """Most points of an epoch: rows per feature, which cost one entry per row, within bounds."""
     return min(max(problem.n // problem.d, _LEAST_POINTS), _MOST_POINTS)
 

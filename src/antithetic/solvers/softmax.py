@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic._core.kernels import Averaging
 from antithetic._util.threads import default_threads
 from antithetic._util.validation import check_coef, check_count
-from antithetic.orders.batches import Batches
 from antithetic.orders.shuffle import ShuffledRows
 from antithetic.problem import SoftmaxProblem
 from antithetic.problem.losses import SOFTMAX
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.arguments import kernel_batches, step_rule
 from antithetic.solvers.divergence import check_finite
-from antithetic.solvers.sgd import Averages, Sgd, make_sgd
+from antithetic.solvers.sgd import Averages, EpochArguments, Sgd, make_sgd, points_to_average
 from antithetic.solvers.state import After, State
-from antithetic.solvers.steps import Schedule
 
 # About the size of the nearest caches. Small batches wait for weights that exceed it, and an epoch
 # in batches of 32 then takes 0.8 times as long.
@@ -56,51 +52,39 @@ class SoftmaxSgd(Sgd):
             )
         weights = check_coef(flat, problem.n_weights, "coef of init").astype(problem.X.dtype)
         state = State(weights, check_intercepts(intercept, problem.n_classes))
-        own = self._without_average(Averages()) if self.average_from else Averages()
-        return state, own
+        return state, self.nothing if self.average_from else Averages()
 
     def _zero_intercept(self) -> NDArray[np.float64]:
         return np.zeros(self.problem.n_classes)
 
+    def _most_points(self) -> int:
+        return points_to_average(self.problem)
+
     def _take_steps(
-        self,
-        state: State,
-        own: Averages,
-        batches: Batches,
-        schedule: Schedule,
-        averaging: Averaging,
-    ) -> After:
+        self, state: State, own: Averages, given: EpochArguments
+    ) -> tuple[NDArray[Any], Any, Averages, float]:
         problem, coef, intercept = self.problem, state.coef.copy(), state.intercept.copy()
-        if not self.by_epoch:
-            every = self.between_points(batches)
-            averaging = Averaging(self.average_from, self.linear, every)
         average = np.empty(0) if own.coef is None else own.coef.copy()
         constants = np.empty(0) if own.coef is None else own.intercept.copy()
-        following = np.empty(len(batches.rows) if batches.unit else 0, np.intp)
         weight, met = problem.rows.softmax_epoch(
             problem.class_targets,
-            kernel_batches(batches, state),
-            step_rule(problem, schedule, self.steepest, self.watch),
-            averaging,
+            given.batches,
+            given.rule,
+            given.averaging,
             coef,
             intercept,
             average,
             constants,
             own.weight,
-            batches.unit,
-            _SKETCH_BYTES if batches.sketched else 0,
-            following,
+            given.unit,
+            _SKETCH_BYTES if given.sketched else 0,
+            given.following,
             self.threads,
             self.units,
         )
-        kept = (
-            own
-            if own.coef is None
-            else own._replace(coef=average, intercept=constants, weight=weight)
-        )
-        loss = met / batches.counted if self.watch else np.nan
-        after = state.after(batches, coef, intercept)
-        return After(after, kept, loss, following if batches.unit else None)
+        if own.coef is not None:
+            own = own._replace(coef=average, intercept=constants, weight=weight)
+        return coef, intercept, own, met
 
 
 def check_intercepts(intercept: Any, n_classes: int) -> NDArray[np.float64]:

@@ -27,11 +27,6 @@ class State(NamedTuple):
     samples: int = 0
     epochs: int = 0
 
-    def after(self, batches: Batches, coef: NDArray[Any], intercept: Any) -> State:
-        """The state after the steps of one more epoch."""
-        steps, samples = self.steps + len(batches.starts) - 1, self.samples + len(batches.rows)
-        return State(coef, intercept, steps, samples, self.epochs + 1)
-
 
 class After(NamedTuple):
     """The result of an epoch.
@@ -47,6 +42,8 @@ class After(NamedTuple):
         Rows in the order that the next epoch of a balanced order should have.
     objective : float
         That of the solution, if the solver computed it; otherwise NaN.
+    mean : tuple of ndarray and float, or None
+        Mean of the epoch's weights and intercepts, if the solver takes one.
     """
 
     state: State
@@ -54,6 +51,7 @@ class After(NamedTuple):
     loss: float = np.nan
     order: NDArray[np.intp] | None = None
     objective: float = np.nan
+    mean: Solution | None = None
 
 
 class Solver(Protocol):
@@ -71,6 +69,10 @@ class Solver(Protocol):
     def by_epoch(self) -> bool:
         """Whether the mean of each epoch's weights is the solution."""
 
+    @property
+    def averages_epochs(self) -> bool:
+        """Whether an average over all epochs is the solution."""
+
     def init(self, coef: Any = None, intercept: Any = 0.0) -> tuple[State, Any]:
         """State before the first step, and the solver's private state."""
 
@@ -82,9 +84,6 @@ class Solver(Protocol):
 
     def solution(self, state: State, own: Any) -> Solution:
         """Weights and intercept to be used: the averaged ones, if any."""
-
-    def is_averaged(self, own: Any) -> bool:
-        """Whether the solution is an average of weights."""
 
     def gap(self, state: State, own: Any) -> float | None:
         """Duality gap, if the solver knows more of it than the weights tell; otherwise None."""

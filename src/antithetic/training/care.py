@@ -1,9 +1,9 @@
 """Checks during a run whose steps were found automatically.
 
-An epoch is repeated with shorter steps if its weights are worse than those it started with, and
-than zero (after the first epoch, only with losses that may overshoot, and if the solver records
-losses). The decay is halved, down to a smallest one, after every three epochs that all go the same
-way: the steps have then become too short.
+An epoch is repeated with shorter steps if it overflows, or if its weights are worse than those it
+started with, and than zero. After the first epoch, weights are compared only if there are few rows,
+or if the loss may overshoot and the solver records losses. The decay is halved, down to a smallest
+one, after every three epochs that all go the same way: the steps have then become too short.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 
 from antithetic.solvers.divergence import are_finite, finite_objective
 from antithetic.solvers.state import After, State
-from antithetic.solvers.steps import Auto
-from antithetic.training.spec import Spec
+from antithetic.training.spec import FEW_ROWS, Spec
 
 if TYPE_CHECKING:
     from antithetic.training.loop import Run
 
 MOST_LOWERINGS, _MOST_EASINGS = 30, 60
-_FEW_ROWS = 1000  # a pass over them costs next to nothing, and a single one can spoil an epoch
 # cosine between the ways of two epochs, and how often in a row
 _SAME_WAY, _EPOCHS_THE_SAME_WAY = 0.7, 3
 
@@ -50,11 +48,6 @@ def ease(before: State, after: State, easing: Easing) -> Easing:
         lengths = math.sqrt(float(moved.dot(moved)) * float(easing.moved.dot(easing.moved)))
         if together > _SAME_WAY * lengths:
             aligned = easing.aligned + 1
-    return after_some(moved, aligned, easing)
-
-
-def after_some(moved: NDArray[np.float64], aligned: int, easing: Easing) -> Easing:
-    """Count epochs that went the same way, and halve the decay if they are enough."""
     if aligned == _EPOCHS_THE_SAME_WAY:
         return Easing(moved, 0, min(easing.eased + 1, _MOST_EASINGS))
     return Easing(moved, aligned, easing.eased)
@@ -72,42 +65,30 @@ def unless_wrong(spec: Spec, run: Run, after: After) -> float:
     one or two passes over the data. With many rows it is skipped if the losses during the epoch
     were at most those of zero weights, except after the first epoch with unbounded slopes. After
     the first epoch, only losses that may overshoot are checked, or few rows in units of their own.
-    NaN means that nothing was checked.
+    NaN means that nothing but overflow was checked.
+
+    It looks at the mean of an epoch if there is one, and otherwise at the last weights: an average
+    over all epochs would hide for a long time how the last one ended.
     """
-    problem, solver = spec.problem, spec.solver
-    later = run.state.epochs > 0
-    if later and not (problem.loss.may_overshoot and solver.watch) and not is_cheap(spec):
+    problem, solver, later = spec.problem, spec.solver, run.state.epochs > 0
+    last = after.state.coef, after.state.intercept
+    looked_at = after.mean or last
+    if not are_finite(last, looked_at):
+        return np.inf
+    if later and not spec.is_always_checked:
         return np.nan
-    at_zero = problem.loss_at_zero()
     may_skip = later or (problem.loss.is_bounded and solver.watch)
-    if may_skip and after.loss <= at_zero and problem.n > _FEW_ROWS:
+    if may_skip and after.loss <= spec.loss_at_zero and len(problem.y) > FEW_ROWS:
         return np.nan
-    reached = _reached(spec, after)
-    if not reached > at_zero > 0.0:
+    with np.errstate(all="ignore"):
+        reached = problem.objective_of(*looked_at)
+    if not math.isfinite(reached):
+        return np.inf
+    if not reached > spec.loss_at_zero > 0.0:
         return reached
     # Short steps stay where the last weights are, which may be worse than the mean of an epoch.
-    began = max(
-        _reached(spec, After(run.state, run.own)),
-        finite_objective(problem, run.state.coef, run.state.intercept),
-    )
+    began = finite_objective(problem, run.state.coef, run.state.intercept)
+    if solver.by_epoch:  # it makes no difference whether mean and last weights have been compared
+        mean = solver.solution(run.state, run.own._replace(settled=0))
+        began = max(began, finite_objective(problem, *mean))
     return np.inf if reached > began else reached
-
-
-def is_cheap(spec: Spec) -> bool:
-    """Whether a few rows, in units of their own, can be looked at after each epoch."""
-    assert isinstance(spec.steps, Auto)
-    return spec.steps.precondition and spec.problem.n <= _FEW_ROWS
-
-
-def _reached(spec: Spec, after: After) -> float:
-    """Objective of the last weights, or of the mean of their epoch if there is one.
-
-    An average over all epochs would hide for a long time how the last one ended. It makes no
-    difference whether the two have been compared.
-    """
-    state, problem = after.state, spec.problem
-    if not spec.solver.by_epoch:
-        return finite_objective(problem, state.coef, state.intercept)
-    if not are_finite(state.coef, state.intercept):
-        return np.inf
-    return finite_objective(problem, *spec.solver.solution(state, after.own._replace(settled=0)))

@@ -83,21 +83,6 @@ def start_of(loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64] | N
     return constant if np.isfinite(constant) else 0.0
 
 
-def is_marked(problem: Problem, epochs: int) -> bool:
-    """Whether an estimate needs the objective after 1, 2, 4, 8, ... epochs, and this is one."""
-    return not has_newton_decrement(problem) and epochs.bit_count() == 1
-
-
-def mark_of(
-    problem: Problem, epochs: int, objective: float, solution: Solution
-) -> tuple[int, float]:
-    """Epochs, and the objective after them, which may be known; otherwise it is NaN."""
-    if np.isnan(objective):
-        with np.errstate(all="ignore"):
-            objective = problem.objective(*solution)
-    return epochs, objective
-
-
 def estimate_gap(
     problem: Problem,
     solution: Solution,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -12,19 +13,17 @@ from antithetic._core.schedules import INVERSE_TIME
 from antithetic._util.warnings import warn
 from antithetic.orders.units import Table
 from antithetic.problem import SoftmaxProblem
-from antithetic.problem.gap import has_newton_decrement
 from antithetic.solvers import SOLVERS
 from antithetic.solvers.corrected import check_shrinking
 from antithetic.solvers.divergence import advice, check_finite
 from antithetic.solvers.preconditioned_steps import find_preconditioned_steps
 from antithetic.solvers.sgd import Sgd
-from antithetic.solvers.state import After, Solution, State
+from antithetic.solvers.state import Solution, State
 from antithetic.solvers.step_search import find_steps
 from antithetic.solvers.steps import LOWERING, Auto, Schedule, can_be_lowered
 from antithetic.training.care import MOST_LOWERINGS, Easing, ease, eased_rate, unless_wrong
-from antithetic.training.gap import Gap, Marks, is_marked, is_surely_wide, mark_of, should_go_on
-from antithetic.training.several import at_once, can_be_several, several
-from antithetic.training.solution import is_traced, settled, with_gap
+from antithetic.training.gap import Gap, Marks, is_surely_wide, should_go_on
+from antithetic.training.solution import settled, with_gap, with_mark
 from antithetic.training.spec import Spec
 from antithetic.training.stopping import Stalled
 from antithetic.training.tables import (
@@ -69,12 +68,15 @@ class Run(NamedTuple):
     drawing : Drawing
     order : ndarray or None
         What a balanced epoch left behind for the next.
-    loss : float
-        Mean loss during the last epoch; NaN if it is not recorded.
     objective : float
         That of the solution, if it was computed; otherwise NaN.
+    running : tuple of float
+        Running objective of each epoch: the mean loss of the rows, each before its step, plus the
+        penalty of the last weights. NaN if the solver does not record losses.
+    moments : tuple of float
+        When each epoch ended, by ``time.perf_counter``.
     entries : tuple of dict
-        What was measured, after each epoch.
+        What was measured after each epoch; `minimize` also measures before the first one.
     lowered : int
         How often the steps were lowered.
     patience : Patience
@@ -90,8 +92,9 @@ class Run(NamedTuple):
     schedule: Schedule
     drawing: Drawing
     order: NDArray[np.intp] | None = None
-    loss: float = np.nan
     objective: float = np.nan
+    running: tuple[float, ...] = ()
+    moments: tuple[float, ...] = ()
     entries: tuple[dict[str, float], ...] = ()
     lowered: int = 0
     patience: Patience = Patience()
@@ -170,113 +173,94 @@ def find_schedule(spec: Spec, drawing: Drawing, state: State) -> Schedule:
     return given.schedule(problem.loss, problem.penalty)
 
 
-def train(spec: Spec, run: Run, epochs: int, *, each: bool = True) -> Iterator[Run]:
+def train(spec: Spec, run: Run, epochs: int) -> Iterator[Run]:
     """Yield the run after each epoch until ``epochs`` are done in all.
 
-    Without ``each``, it is not yielded after epochs that are taken in one call.
+    With few rows, an epoch takes the kernels some microseconds, so each call of Python counts: what
+    stays the same while a run lasts is found out before it, or when it changes.
     """
+    solver, penalty = spec.solver, spec.problem.penalty
+    averages_epochs = solver.averages_epochs
     asked = -1  # the epoch whose table was looked after: one that is done again keeps it
-    together = not each and can_be_several(spec)
-    while run.state.epochs < epochs and not run.stopped:
-        if asked < run.state.epochs:
+    schedule, shortened = run.schedule, None  # steps of the next epoch, and what they depend on
+    while run.state.epochs < epochs and not run.patience.stopped:
+        if spec.order.pairs is not None and asked < run.state.epochs:
             run = renewed(spec, run)
             asked = run.state.epochs
-        schedule = present_schedule(spec, run)
-        many = at_once(spec, run, epochs) if together and run.lowered < MOST_LOWERINGS else 1
-        if many > 1:
-            before = run.state.epochs
-            run, is_wrong = several(spec, run, schedule, many)
-            together = not is_wrong
-            if run.state.epochs > before:
-                run = _judged_by_rule(spec, run)
-                yield run
-            continue
-        after, drawing = _epoch(spec, run, schedule)
+        if (run.lowered, run.easing.eased) != shortened:
+            schedule, shortened = present_schedule(spec, run), (run.lowered, run.easing.eased)
+        draws, drawing = run.drawing.draws, run.drawing
+        assert draws is not None
+        sampler = draws.fixed
+        if sampler is None:
+            sampler = draws.sampler(solver.followed(run.state, run.own) if draws.follows else None)
+        batches = sampler.batches(run.state.epochs, run.order)
+        if spec.is_step_by_step:
+            after, drawing = step_by_step(spec, run, batches, schedule)
+        else:
+            after = solver.epoch(run.state, run.own, batches, schedule)
+        objective, easing = after.objective, run.easing
         if spec.is_watched_over and run.lowered < MOST_LOWERINGS:
             reached = unless_wrong(spec, run, after)
             if reached == np.inf:
                 run = run._replace(lowered=run.lowered + 1)
                 continue
-            # an average over all epochs is not what was looked at
-            if not np.isnan(reached) and (
-                spec.solver.by_epoch or not spec.solver.is_averaged(after.own)
-            ):
-                after = after._replace(objective=reached)
-        check_finite(spec.problem, after.state, run.schedule)
-        run = _moved(spec, run, after, drawing)
+            if not averages_epochs:  # which is not what was looked at
+                objective = reached
+        else:
+            check_finite(spec.problem, after.state, run.schedule)
+        if spec.is_watched_over:
+            easing = ease(run.state, after.state, easing)
+        running = after.loss + penalty.value(after.state.coef) if solver.watch else np.nan
+        run = run._replace(
+            state=after.state,
+            own=after.own,
+            drawing=drawing,
+            order=after.order,
+            objective=objective,
+            running=(*run.running, running),
+            moments=(*run.moments, time.perf_counter()),
+            easing=easing,
+            gap=None,
+        )
+        if spec.trace:
+            run = settled(spec, run, len(run.running))
+            run = run._replace(entries=(*run.entries, measure(spec, run)))
+        if spec.is_extrapolated and len(run.running).bit_count() == 1:
+            run = with_mark(spec, run)
+        if isinstance(spec.stop, Stalled):
+            by_loss = spec.stop.of == "objective"
+            verdict = running if by_loss else _traced_verdict(run, spec.stop.of)
+            run = run._replace(patience=run.patience.after(verdict, spec.stop))
+            if run.patience.stopped:
+                run = _if_it_pays(spec, run, spec.stop)
+        elif spec.stop is not None:
+            is_there = run.entries[-1][spec.stop.of] <= spec.stop.tol
+            run = run._replace(patience=run.patience._replace(stopped=is_there))
         yield run
 
 
-def _epoch(spec: Spec, run: Run, schedule: Schedule) -> tuple[After, Drawing]:
-    """Take the steps of an epoch; return also what the next one draws from."""
-    draws = run.drawing.draws
-    assert draws is not None
-    slopes = spec.solver.followed(run.state, run.own) if draws.follows else None
-    batches = draws.sampler(slopes).batches(run.state.epochs, run.order)
-    if spec.is_step_by_step:
-        return step_by_step(spec, run, batches, schedule)
-    return spec.solver.epoch(run.state, run.own, batches, schedule), run.drawing
+def _traced_verdict(run: Run, of: str) -> float:
+    """Return the last value of a trace, with the sign that makes smaller values better."""
+    return run.entries[-1][of] * (-1.0 if of.endswith("score") else 1.0)
 
 
-def _moved(spec: Spec, run: Run, after: After, drawing: Drawing) -> Run:
-    """Take over the result of an epoch, measure it, and decide whether to continue."""
-    easing = ease(run.state, after.state, run.easing) if spec.is_watched_over else run.easing
-    run = Run(
-        after.state,
-        after.own,
-        run.schedule,
-        drawing,
-        after.order,
-        after.loss,
-        after.objective,
-        run.entries,
-        run.lowered,
-        run.patience,
-        easing,
-        run.marks,
-    )
-    if is_traced(spec):
-        run = settled(spec, run, len(run.entries) + 1)
-    return _judged_by_rule(spec, run._replace(entries=(*run.entries, measure(spec, run))))
-
-
-def _judged_by_rule(spec: Spec, run: Run) -> Run:
-    """Look at a run whose last epoch was measured, and decide whether to continue."""
-    epochs = len(run.entries)
-    if spec.estimates_gap and is_marked(spec.problem, epochs):
-        run = settled(spec, run, epochs)
-        solution = spec.solver.solution(run.state, run.own)
-        mark = mark_of(spec.problem, epochs, run.objective, solution)
-        run = run._replace(marks=(*run.marks, mark))
-    if spec.stop is None:
-        return run
-    if isinstance(spec.stop, Stalled):
-        return _judged(spec, run, spec.stop)
-    reached = run.entries[-1][spec.stop.of] <= spec.stop.tol
-    return run._replace(patience=run.patience._replace(stopped=reached))
-
-
-def _judged(spec: Spec, run: Run, stop: Stalled) -> Run:
-    """Judge an epoch; if the verdict has not fallen for long, lower the step or stop."""
-    if stop.of == "objective":
-        verdict = run.loss + spec.problem.penalty.value(run.state.coef)
-    else:
-        verdict = run.entries[-1][stop.of] * (-1.0 if stop.of.endswith("score") else 1.0)
-    patience = run.patience.after(verdict, stop)
-    decides = stop.of == "objective" and isinstance(spec.steps, Auto)
-    if patience.stopped and decides and spec.estimates_gap:
-        last = [entry["objective"] for entry in run.entries[-1 - stop.epochs :]]
+def _if_it_pays(spec: Spec, run: Run, stop: Stalled) -> Run:
+    """Let a run that stalled go on if it is far from the optimum, or with a lower step."""
+    patience = run.patience
+    if stop.of == "objective" and isinstance(spec.steps, Auto) and spec.estimates_gap:
+        last = list(run.running[-1 - stop.epochs :])
+        if run.entries and "objective" in run.entries[-1]:
+            last = [entry["objective"] for entry in run.entries[-1 - stop.epochs :]]
         if is_surely_wide(spec.problem, last):
             return run._replace(patience=Patience(patience.best, stop.epochs - 1))
-        epochs, run = len(run.entries), with_gap(spec, run)
+        epochs, run = len(run.running), with_gap(spec, run)
         assert run.gap is not None
         if should_go_on(spec.problem, run.gap, last, epochs):
             # estimates cost more than epochs of few rows: the next one is due after a fifth more
-            smooth = has_newton_decrement(spec.problem)
-            patience = Patience(patience.best, -(epochs // 5) if smooth else 0)
+            patience = Patience(patience.best, 0 if spec.is_extrapolated else -(epochs // 5))
     if patience.stopped and spec.steps.adapts and can_be_lowered(present_schedule(spec, run)):
-        patience = Patience(patience.best)
-        return run._replace(patience=patience, lowered=run.lowered + 1)
+        return run._replace(patience=Patience(patience.best), lowered=run.lowered + 1)
     return run._replace(patience=patience)
 
 

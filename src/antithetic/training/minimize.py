@@ -287,7 +287,7 @@ def _drive(spec: Spec, run: Run, epochs: int, settings: dict[str, Any], progress
         with progress_bar("epochs", epochs, progress) as update:
             for run in train(spec, run, epochs):  # noqa: B020 - the run goes on
                 update(run.state.epochs)
-        run = settled(spec, run, len(run.entries))
+        run = settled(spec, run, len(run.running))
     except DivergenceError as error:
         error.result = _result(spec, run, settings)
         raise
@@ -298,14 +298,15 @@ def _drive(spec: Spec, run: Run, epochs: int, settings: dict[str, Any], progress
 
 
 def _result(spec: Spec, run: Run, settings: dict[str, Any]) -> Result:
-    run = settled(spec, run, len(run.entries))
+    run = settled(spec, run, len(run.running))
     coef, intercept = spec.solver.solution(run.state, run.own)
     # the user's to change, without changing what a resumed run starts from
     coef, intercept = coef.copy(), intercept if np.ndim(intercept) == 0 else intercept.copy()
     if isinstance(spec.problem, SoftmaxProblem):
         coef = coef.reshape(spec.problem.n_classes, spec.problem.d)
-    names = run.entries[0]
-    trace = {name: np.array([entry[name] for entry in run.entries]) for name in names}
+    trace = {"epoch": np.arange(run.state.epochs + 1.0)} | {
+        name: np.array([entry[name] for entry in run.entries]) for name in run.entries[0]
+    }
     kept = run._replace(drawing=run.drawing.without_data())
     table = run.drawing.table
     return Result(coef, intercept, trace, table, spec.problem.classes, kept, settings)

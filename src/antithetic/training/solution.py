@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from antithetic.solvers.sgd import Sgd
 from antithetic.training.gap import estimate_gap
 from antithetic.training.spec import Spec
-from antithetic.training.trace import Met, Seconds
 
 if TYPE_CHECKING:
     from antithetic.training.loop import Run
 
 FIRST_COMPARED = 4  # epochs before which noise is what is left, and the mean is better
-
-
-def is_traced(spec: Spec) -> bool:
-    """Whether what is recorded after each epoch depends on the solution."""
-    return any(type(measure) not in (Met, Seconds) for measure in spec.trace)
 
 
 def is_open(spec: Spec, run: Run, epochs: int) -> bool:
@@ -42,11 +38,22 @@ def settled(spec: Spec, run: Run, epochs: int) -> Run:
     return run._replace(own=own, objective=objective)
 
 
+def with_mark(spec: Spec, run: Run) -> Run:
+    """Remember the objective, from which the gap of a problem without Newton steps is estimated."""
+    epochs = len(run.running)
+    run = settled(spec, run, epochs)
+    objective = run.objective
+    if np.isnan(objective):
+        with np.errstate(all="ignore"):
+            objective = spec.problem.objective(*spec.solver.solution(run.state, run.own))
+    return run._replace(marks=(*run.marks, (epochs, objective)))
+
+
 def with_gap(spec: Spec, run: Run) -> Run:
     """The run with its solution decided and its distance from the optimum estimated."""
     if run.gap is not None:
         return run
-    epochs = len(run.entries)
+    epochs = len(run.running)
     run = settled(spec, run, epochs)
     solution = spec.solver.solution(run.state, run.own)
     units = spec.solver.preconditioner if isinstance(spec.solver, Sgd) else None

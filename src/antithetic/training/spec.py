@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,20 @@ from antithetic.orders import Order, Uniform
 from antithetic.orders.pool import Draws, Pool
 from antithetic.orders.units import Table
 from antithetic.problem import Problem
+from antithetic.problem.gap import has_newton_decrement
 from antithetic.problem.preconditioner import Preconditioner, find_preconditioner, moments_of
 from antithetic.solvers import SOLVERS, Solver, check_solver, make_solver
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.sgd import Sgd
 from antithetic.solvers.steps import Auto, Steps
 from antithetic.training.stopping import Stalled, Stop
-from antithetic.training.trace import Measure, Met, check_measures, measures_of
+from antithetic.training.trace import Measure, check_measures, measures_of
 
+FEW_ROWS = 1000  # a pass over them costs next to nothing, and a single one can spoil an epoch
 _MOST_ROWS_STEP_BY_STEP = 2000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Spec:
     """Everything that determines a run except its length: `minimize` and the estimators make one.
 
@@ -39,7 +42,7 @@ class Spec:
     steps : Steps
     stop : Stalled, Target or None
     trace : tuple of Measure
-        What is recorded after each epoch.
+        What is recorded after each epoch, besides the running objective.
     seed : int
     batch_size : int
         At most the number of rows.
@@ -63,15 +66,36 @@ class Spec:
     noise: float = 1.0
     estimates_gap: bool = False
 
-    @property
+    @cached_property
     def is_watched_over(self) -> bool:
         """Whether steps are automatic, so that epochs which go wrong are repeated."""
         return isinstance(self.steps, Auto) and self.solver_name == "sgd"
 
-    @property
+    @cached_property
+    def is_always_checked(self) -> bool:
+        """Whether each epoch of automatic steps is checked, not only the first.
+
+        A loss may overshoot at any time, if the solver records losses; few rows in units of their
+        own are cheap to look at.
+        """
+        units = isinstance(self.steps, Auto) and self.steps.precondition
+        is_cheap = units and self.problem.n <= FEW_ROWS
+        return is_cheap or (self.problem.loss.may_overshoot and self.solver.watch)
+
+    @cached_property
+    def is_extrapolated(self) -> bool:
+        """Whether the gap is estimated from the objectives after 1, 2, 4, 8, ... epochs."""
+        return self.estimates_gap and not has_newton_decrement(self.problem)
+
+    @cached_property
     def is_step_by_step(self) -> bool:
         """Whether each step has a table of its own, as in the paper's Algorithm 2."""
         return self.order.pairs is not None and self.order.pairs.refresh == "step"
+
+    @cached_property
+    def loss_at_zero(self) -> float:
+        """Mean loss of zero weights."""
+        return self.problem.loss_at_zero()
 
     def draws(self, table: Table | None) -> Draws:
         """Apply the order to a table."""
@@ -92,6 +116,7 @@ def make_spec(
     average: bool | int | str = False,
     stop: Stop = None,
     trace: Any = (),
+    watch: bool = False,
     seed: int = 0,
     steepest: float = np.inf,
     noise: float = 1.0,
@@ -101,6 +126,7 @@ def make_spec(
 ) -> Spec:
     """Check that the choices can be combined, and combine them.
 
+    With ``watch``, the running objective is recorded, as it is where something depends on it.
     ``steepest`` is where slopes are cut off; ``threads`` are for many classes, None means as many
     as BLAS would take; ``preconditioner`` is the one of automatic steps where it is known already.
     """
@@ -112,9 +138,8 @@ def make_spec(
     measures = measures_of(trace, stop)
     check_measures(measures, solver, order, problem)
     _check_watched(stop, measures)
-    by_loss = isinstance(stop, Stalled) and stop.of == "objective"
-    by_loss = by_loss or any(isinstance(one, Met) for one in measures)
-    watch = by_loss or (isinstance(steps, Auto) and problem.loss.may_overshoot)
+    watch = watch or (isinstance(stop, Stalled) and stop.of == "objective")
+    watch = watch or (isinstance(steps, Auto) and problem.loss.may_overshoot)
     made = make_solver(solver, problem, average, steepest=steepest, watch=watch, threads=threads)
     if isinstance(steps, Auto) and steps.precondition and isinstance(made, Sgd):
         _check_preconditioned(problem, made)
@@ -133,8 +158,7 @@ def _check_preconditioned(problem: Problem, solver: Sgd) -> None:
     """Raise ValueError if centred columns are not supported."""
     if problem.loss.has_classes:
         return
-    every_step = solver.average_from > 0 and not solver.by_epoch
-    if sparse.issparse(problem.X) and (problem.penalty.l1 > 0.0 or every_step):
+    if sparse.issparse(problem.X) and (problem.penalty.l1 > 0.0 or solver.averages_epochs):
         raise ValueError(
             "Auto(precondition=True) on sparse rows supports neither an L1 penalty nor an average"
             ' over all steps; leave precondition out, use average="epoch", or dense rows'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -115,32 +114,6 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Seconds:
-    """Seconds since a moment."""
-
-    began: float
-    name: str = "seconds"
-
-    def of(self, view: View) -> float:  # noqa: ARG002
-        """Seconds so far."""
-        return time.perf_counter() - self.began
-
-
-@dataclass(frozen=True, slots=True)
-class Met:
-    """The running objective: each row's loss before its step, plus the penalty.
-
-    It costs no pass over the data, but the solver must record losses.
-    """
-
-    name: str = "objective"
-
-    def of(self, view: View) -> float:
-        """Mean loss during the last epoch, plus the penalty of the last weights."""
-        return view.run.loss + view.spec.problem.penalty.value(view.run.state.coef)
-
-
-@dataclass(frozen=True, slots=True)
 class _Word:
     """A measure that is known by a word."""
 
@@ -249,5 +222,5 @@ def check_measures(
 
 def measure(spec: Spec, run: Run) -> dict[str, float]:
     """Measure the current state of a run."""
-    view, epochs = View(spec, run), float(run.state.epochs)
-    return {"epoch": epochs} | {one.name: one.of(view) for one in spec.trace}
+    view = View(spec, run)
+    return {one.name: one.of(view) for one in spec.trace}

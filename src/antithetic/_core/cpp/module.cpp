@@ -11,7 +11,6 @@
 #include "draws.hpp"
 #include "quadratic.hpp"
 #include "row_set.hpp"
-#include "several.hpp"
 #include "softmax_rows.hpp"
 #include "squares_minimum.hpp"
 #include "table_minimum.hpp"
@@ -138,73 +137,33 @@ struct BoundPreconditioner {
   ReadColumn<double> products;
 };
 
-// What an epoch of SGD changes: Python writes each field, kernels what the arrays hold.
-struct BoundModel {
-  AnyColumn coef;
-  double intercept;
-  Column<double> average;
-  double average_intercept, average_weight;
-  Column<double> received;
-  double charged;
-};
-
-SgdArguments sgd_arguments(const BoundTargets& targets, const BoundBatches& batches,
-                           const StepRule& rule, const Averaging& averaging,
-                           const BoundModel& model, Index unit, const Column<Index>& following,
-                           const BoundPreconditioner* metric) {
-  const Reals none{nullptr, 0, false};
-  return {targets.get(),
-          batches.get(),
-          rule,
-          averaging,
-          reals(model.coef),
-          model.intercept,
-          write(model.average),
-          model.average_intercept,
-          model.average_weight,
-          write(model.received),
-          model.charged,
-          unit,
-          write(following),
-          metric == nullptr ? none : reals(metric->centre),
-          metric == nullptr ? none : reals(metric->metric),
-          metric == nullptr ? std::span<const double>() : read(metric->products)};
-}
-
 auto sgd_epoch(const BoundRows& rows, const BoundTargets& targets, const BoundBatches& batches,
                const StepRule& rule, const Averaging& averaging, const AnyColumn& coef,
                double intercept, const Column<double>& average, double average_intercept,
                double average_weight, const Column<double>& received, double charged, Index unit,
                const Column<Index>& following, const BoundPreconditioner* metric) {
-  const BoundModel model{coef,           intercept, average, average_intercept,
-                         average_weight, received,  charged};
-  const auto given =
-      sgd_arguments(targets, batches, rule, averaging, model, unit, following, metric);
+  const Reals none{nullptr, 0, false};
+  const SgdArguments given{targets.get(),
+                           batches.get(),
+                           rule,
+                           averaging,
+                           reals(coef),
+                           intercept,
+                           write(average),
+                           average_intercept,
+                           average_weight,
+                           write(received),
+                           charged,
+                           unit,
+                           write(following),
+                           metric == nullptr ? none : reals(metric->centre),
+                           metric == nullptr ? none : reals(metric->metric),
+                           metric == nullptr ? std::span<const double>() : read(metric->products)};
   Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
   const auto found = rows.rows->sgd_epoch(given, pulse);
   return std::make_tuple(found.intercept, found.average_intercept, found.average_weight,
                          found.charged, found.met);
-}
-
-auto sgd_epochs(const BoundRows& rows, const BoundTargets& targets, const BoundBatches& batches,
-                const StepRule& rule, const Averaging& averaging, const AnyColumn& coef,
-                double intercept, const Column<double>& average, double average_intercept,
-                double average_weight, const Column<double>& received, double charged, Index unit,
-                const Column<Index>& following, const BoundPreconditioner* metric,
-                const Course& course, const Column<double>& moved, bool has_moved,
-                const Column<double>& running, const Column<double>& seconds) {
-  const BoundModel model{coef,           intercept, average, average_intercept,
-                         average_weight, received,  charged};
-  const auto given =
-      sgd_arguments(targets, batches, rule, averaging, model, unit, following, metric);
-  const CourseColumns columns{write(moved), has_moved, write(running), write(seconds)};
-  Pulse pulse = pulse_of_this_thread();
-  nb::gil_scoped_release unlocked;
-  const auto found = run_several(*rows.rows, given, course, columns, pulse);
-  const auto& last = found.last;
-  return std::make_tuple(last.intercept, last.average_intercept, last.average_weight, last.charged,
-                         found.epochs, found.aligned, found.objective, found.is_wrong);
 }
 
 auto softmax_epoch(const BoundRows& rows, const BoundClassTargets& targets,
@@ -868,13 +827,6 @@ void bind(nb::module_& m, const char* isa) {
            nb::arg("average").noconvert(), nb::arg("average_intercept"), nb::arg("average_weight"),
            nb::arg("received").noconvert(), nb::arg("charged"), nb::arg("unit"),
            nb::arg("following").noconvert(), nb::arg("preconditioner").none() = nb::none())
-      .def("sgd_epochs", &sgd_epochs, nb::arg("targets"), nb::arg("batches"), nb::arg("rule"),
-           nb::arg("averaging"), nb::arg("coef").noconvert(), nb::arg("intercept"),
-           nb::arg("average").noconvert(), nb::arg("average_intercept"), nb::arg("average_weight"),
-           nb::arg("received").noconvert(), nb::arg("charged"), nb::arg("unit"),
-           nb::arg("following").noconvert(), nb::arg("preconditioner").none(), nb::arg("course"),
-           nb::arg("moved").noconvert(), nb::arg("has_moved"), nb::arg("running").noconvert(),
-           nb::arg("seconds").noconvert())
       .def("column_sums", &column_sums_of_rows, nb::arg("weight").noconvert(),
            nb::arg("shift").noconvert(), nb::arg("total").noconvert(),
            nb::arg("square").noconvert(), nb::arg("least").noconvert(),
@@ -966,7 +918,8 @@ void bind(nb::module_& m, const char* isa) {
             new (self) BoundBatches{rows, starts, size, factors, steps, samples};
           },
           nb::arg("rows").noconvert(), nb::arg("starts").noconvert(), nb::arg("size"),
-          nb::arg("factors").noconvert(), nb::arg("steps"), nb::arg("samples"));
+          nb::arg("factors").noconvert(), nb::arg("steps"), nb::arg("samples"))
+      .def_prop_ro("counted", [](const BoundBatches& self) { return self.get().counted(); });
 
   nb::class_<StepRule>(m, "StepRule")
       .def(
@@ -981,19 +934,6 @@ void bind(nb::module_& m, const char* isa) {
           },
           nb::arg("loss"), nb::arg("epsilon"), nb::arg("l2"), nb::arg("l1"), nb::arg("schedule"),
           nb::arg("fit_intercept"), nb::arg("steepest"), nb::arg("watch"));
-
-  nb::class_<Course>(m, "Course")
-      .def(
-          "__init__",
-          [](Course* self, Index epochs, Index done, bool by_epoch, Index skipped, bool checks,
-             double at_zero, bool eases, Index aligned, double best, double least_fall,
-             Index waited, Index patience) {
-            new (self) Course{epochs, done,    by_epoch, skipped,    checks, at_zero,
-                              eases,  aligned, best,     least_fall, waited, patience};
-          },
-          nb::arg("epochs"), nb::arg("done"), nb::arg("by_epoch"), nb::arg("skipped"),
-          nb::arg("checks"), nb::arg("at_zero"), nb::arg("eases"), nb::arg("aligned"),
-          nb::arg("best"), nb::arg("least_fall"), nb::arg("waited"), nb::arg("patience"));
 
   nb::class_<Averaging>(m, "Averaging")
       .def(

@@ -30,6 +30,11 @@ struct Batches {
     return static_cast<double>(last(batch) - first(batch)) / static_cast<double>(size);
   }
 
+  // Rows that the epoch counts as: with factors, every batch counts as full.
+  Index counted() const {
+    return factors.empty() ? static_cast<Index>(rows.size()) : count() * size;
+  }
+
   Index longest() const {
     Index most = 1;
     for (Index batch = 0; batch < count(); ++batch)

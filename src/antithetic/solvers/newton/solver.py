@@ -55,10 +55,7 @@ class NewtonSolver:
     sums: RowSums
     watch: bool = False
 
-    @property
-    def by_epoch(self) -> bool:
-        """False: nothing is averaged."""
-        return False
+    by_epoch = averages_epochs = False  # nothing is averaged
 
     def init(self, coef: Any = None, intercept: float = 0.0) -> tuple[State, None]:
         """State before the first iteration."""
@@ -82,10 +79,6 @@ class NewtonSolver:
     def solution(self, state: State, own: Any) -> Solution:  # noqa: ARG002
         """Weights and intercept to be used: the last ones."""
         return state.coef, state.intercept
-
-    def is_averaged(self, own: Any) -> bool:  # noqa: ARG002
-        """False: nothing is averaged."""
-        return False
 
     def gap(self, state: State, own: NewtonMemory | None) -> float | None:  # noqa: ARG002
         """Duality gap, from the gradient of the last pass over the rows."""

@@ -156,6 +156,18 @@ def test_a_first_epoch_that_fails_is_done_again_with_shorter_steps():
     assert present_schedule(spec, run).eta0 == pytest.approx(50.0 / 5.0**run.lowered)
 
 
+def test_any_epoch_that_overflows_is_done_again_with_shorter_steps():
+    """Also a later one of many rows, whose objective is not looked at."""
+    X = np.random.default_rng(0).normal(size=(1500, 3)).astype(np.float32)
+    problem = Problem.build(X, np.where(X[:, 0] > 0.0, 1, -1))
+    spec, schedule = watched_over(problem, InverseTime(0.1, decay=0.0), 0.0)
+    assert not spec.is_always_checked
+    (run,) = train(spec, begin(spec, schedule=schedule), 1)
+    (run,) = train(spec, run._replace(schedule=schedule._replace(eta0=1e25)), 2)
+    assert run.lowered > 0
+    assert np.isfinite(np.vdot(run.state.coef, run.state.coef))
+
+
 def test_a_decay_that_freezes_the_run_is_eased():
     """Epochs that keep going the same way halve it, down to the least.
 

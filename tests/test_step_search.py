@@ -12,6 +12,7 @@ from scipy import sparse
 from antithetic import DivergenceError, datasets, minimize
 from antithetic.orders import Shuffle
 from antithetic.orders.in_order import InOrder
+from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
@@ -131,6 +132,42 @@ def test_squares_that_overflow_are_reported():
     with pytest.raises(
         DivergenceError, match=r"overflow occurred at epoch #0: the squares.*StandardScaler"
     ):
+        find_steps(problem, 2, seed=0)
+
+
+SEPARABLE = np.array([[4.0, 1.0], [3.0, -2.0], [-4.0, 1.0], [-2.0, -1.0]])
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_error", "quantile"])
+@pytest.mark.parametrize(
+    "given",
+    [{"l1": 10.0}, {"l1": 10.0, "l2": 10.0}, {"l1": 10.0, "penalty": GroupLasso([0, 0])}],
+    ids=["l1", "elastic net", "group lasso"],
+)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_penalty_may_hold_all_weights_at_zero(given, loss, as_rows, dtype, fit_intercept):
+    """No step moves them then, and zero weights are the right answer."""
+    rows, y = as_rows(SEPARABLE.astype(dtype)), np.array([1, 1, -1, -1])
+    run = minimize(rows, y, loss=loss, fit_intercept=fit_intercept, epochs=3, **given)
+    np.testing.assert_array_equal(run.coef, np.zeros(2))
+
+
+def test_weights_without_slopes_may_stay_where_they_are():
+    """All rows are beyond the hinge at the initial weights, so no step moves them."""
+    start = np.array([1.0, 0.0])
+    run = minimize(SEPARABLE, [1, 1, -1, -1], loss="hinge", init=(start, 0.0), epochs=3)
+    np.testing.assert_array_equal(run.coef, start)
+
+
+@pytest.mark.parametrize("l1", [0.0, 1e-3])
+def test_steps_below_what_the_type_of_the_rows_can_hold_are_refused(l1):
+    """Rows of 1e25 in float32 need steps of 1e-50: nothing moves, with or without a penalty."""
+    problem = Problem.build(
+        (1e25 * SEPARABLE).astype(np.float32), [1, 1, -1, -1], loss="log_loss", l1=l1
+    )
+    with pytest.raises(DivergenceError, match="below what float32 can hold"):
         find_steps(problem, 2, seed=0)
 
 

@@ -84,6 +84,10 @@ class _Passes:
         """Objective on the sample; infinite where it is not finite."""
         return finite_objective(self.sample, after.state.coef, after.state.intercept)
 
+    def has_moved(self, after: After) -> bool:
+        """Whether weights, the intercept aside, differ from those of the start."""
+        return not np.array_equal(after.state.coef, self.start.state.coef)
+
     def attempt(self, eta0: float) -> _Trial:
         """Make the first pass."""
         after = self.one_more(eta0, self.start)
@@ -121,10 +125,17 @@ def find_steps(
         # nothing is lost at zero, as for the perceptron: only the direction matters
         return InverseTime(longest_step(sample, batch_size) / _RATIO, problem.penalty.l2)
     trials = _search(passes.attempt, longest_step(sample, batch_size), before)
-    stuck = all(np.array_equal(trial.after.state.coef, start.coef) for trial in trials)
-    if stuck and sample.data_gradient(sample.slopes())[0].any():
-        reason = f"steps for features as large as these are below what {sample.X.dtype} can hold. "
-        raise DivergenceError(overflow_message(0, reason))
+    if not any(passes.has_moved(trial.after) for trial in trials):
+        # a penalty with a kink may hold weights where they are; without it, they would move
+        free = _Passes.over(
+            replace(sample, penalty=ElasticNet()), batch_size, seed, coef, intercept
+        )
+        slopes = sample.slopes(start.coef, start.intercept)
+        should_move = bool(sample.data_gradient(slopes)[0].any())
+        if should_move and not free.has_moved(free.attempt(trials[0].eta0).after):
+            kind = sample.X.dtype
+            reason = f"steps for features as large as these are below what {kind} can hold. "
+            raise DivergenceError(overflow_message(0, reason))
     best = min(trials, key=lambda trial: trial.objective)
     enough = best.objective + _SHARE_OF_GAIN * max(0.0, before - best.objective)
     good = (trial.eta0 for trial in trials if trial.objective <= enough)

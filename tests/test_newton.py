@@ -27,6 +27,7 @@ from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.sums import Evaluation
 from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.newton import iterations, solve_path, solve_problem, sums_of
+from antithetic.solvers.newton import solver as newton_solver
 from antithetic.solvers.newton.factor import Factor
 from antithetic.solvers.newton.models import Proposal, QuasiNewton, WithL1
 from antithetic.solvers.newton.search import search
@@ -547,6 +548,46 @@ def test_epochs_after_the_optimum_change_nothing():
         antithetic.minimize(X, y, solver="newton", l2=0.1, epochs=epochs) for epochs in (40, 60)
     )
     np.testing.assert_array_equal(short.coef, long.coef)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_gap_of_an_estimator_is_its_certificate(fit_intercept, classes):
+    """One bound per one-vs-rest problem, which holds; no bound without a penalty."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    y = rng.integers(classes, size=300) + (X[:, 0] > 0.0)
+    y = np.minimum(y, classes - 1)
+    about = {"loss": "log_loss", "solver": "newton", "fit_intercept": fit_intercept}
+    exact = antithetic.SGDClassifier(**about, alpha=0.1).fit(X, y)
+    short = antithetic.SGDClassifier(**about, alpha=0.1, max_iter=2, tol=None).fit(X, y)
+    for number in range(1 if classes == 2 else 3):
+        target = np.where(y == (1 if classes == 2 else number), 1, -1)
+        problem = Problem.build(X, target, l2=0.1, fit_intercept=fit_intercept)
+        reached, least = (
+            problem.objective(model.coef_[number], float(model.intercept_[number]))
+            for model in (short, exact)
+        )
+        bound, proof = (np.ravel(model.gap_)[number] for model in (short, exact))
+        assert 0.0 < reached - least <= bound <= 0.1
+        assert 0.0 <= proof <= 1e-12
+    free = antithetic.SGDClassifier(**about, penalty=None).fit(X, y)
+    assert np.isnan(free.gap_).all()
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "classes", "threads"), [(1, 3, 1), (2, 3, 1), (7, 3, 2), (4, 2, 4), (1, 2, 1)]
+)
+def test_problems_share_the_threads_of_n_jobs(n_jobs, classes, threads, monkeypatch):
+    """No more than n_jobs threads sum at the same time, however many problems there are."""
+    found, make = [], newton_solver.sums_of
+    monkeypatch.setattr(
+        newton_solver, "sums_of", lambda problem, many: found.append(many) or make(problem, many)
+    )
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % classes
+    antithetic.SGDClassifier("log_loss", solver="newton", n_jobs=n_jobs).fit(X, y)
+    assert found == [threads] * (1 if classes == 2 else classes)
 
 
 @settings(max_examples=40)

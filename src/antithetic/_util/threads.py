@@ -74,6 +74,15 @@ def default_threads() -> int:
     return count_threads(None)
 
 
+def threads_of(n_jobs: int | None) -> int:
+    """Number of threads; -2 means all cores but one, as in joblib."""
+    if n_jobs is None:
+        return default_threads()
+    if n_jobs < -1:
+        return max(1, count_threads(None) + 1 + n_jobs)
+    return count_threads(n_jobs)
+
+
 @contextmanager
 def limit_blas(threads: int) -> Iterator[None]:
     """Let BLAS use this many threads.

@@ -160,9 +160,18 @@ def do(job: Job, watch: Watch) -> None:
             break
     if run.running:
         run = with_gap(spec, run) if spec.estimates_gap else settled(spec, run, len(run.running))
-        job.gap = run.gap or NO_GAP
+        job.gap = run.gap or _known_gap(spec, run)
         job.reached = Seen.of(spec, run, job.began)
     warn_if_worse(spec, first, run)
+
+
+def _known_gap(spec: Spec, run: Run) -> Gap:
+    """Return the bound of a solver that has dual variables; NaN for others, and if it is infinite.
+
+    It costs at most two passes over the rows.
+    """
+    known = spec.solver.gap(run.state, run.own)
+    return NO_GAP if known is None or known == np.inf else NO_GAP._replace(left=known)
 
 
 def do_all(jobs: list[Job], watch: Watch, n_jobs: int | None) -> None:

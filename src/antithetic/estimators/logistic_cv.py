@@ -23,11 +23,11 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 
-from antithetic._util.threads import thread_map
+from antithetic._util.threads import thread_map, threads_of
 from antithetic._util.warnings import warn
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.logistic import LogisticRegression
-from antithetic.estimators.logistic_fit import strengths, threads_for, threads_of
+from antithetic.estimators.logistic_fit import strengths, threads_for
 from antithetic.estimators.logistic_paths import Fold, Path, Paths, find_path, scores_of
 
 _OWN = LogisticRegression._parameter_constraints

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from antithetic._util.threads import count_threads, default_threads, limit_blas
+from antithetic._util.threads import count_threads, limit_blas, threads_of
 from antithetic.estimators.data import LARGEST_SEED, TrainingData
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
@@ -174,15 +174,6 @@ def check_jobs(n_jobs: int | None) -> None:
     """Refuse an impossible number of threads."""
     if n_jobs is not None and n_jobs >= 0:
         count_threads(n_jobs)
-
-
-def threads_of(n_jobs: int | None) -> int:
-    """Number of threads; -2 means all cores but one, as in joblib."""
-    if n_jobs is None:
-        return default_threads()
-    if n_jobs < -1:
-        return max(1, count_threads(None) + 1 + n_jobs)
-    return count_threads(n_jobs)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from antithetic._util.threads import count_threads
+from antithetic._util.threads import threads_of
 from antithetic._util.warnings import warn
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.fitted import FittedLinearModel
@@ -319,9 +319,15 @@ class PlannedFit(FittedLinearModel):
         return bool(automatic)
 
     def _threads(self) -> int | None:
-        """Threads of one problem; None if the user did not set them, or problems have threads."""
+        """Threads of one problem, if its solver has any; None if the user did not set them.
+
+        Problems that are solved at the same time share the threads that the user set.
+        """
         n_jobs = getattr(self, "n_jobs", None)
-        return None if n_jobs is None or not self._loss().has_classes else count_threads(n_jobs)
+        if n_jobs is None or not (self._loss().has_classes or self.solver == "newton"):
+            return None
+        threads = threads_of(n_jobs)
+        return max(1, threads // min(threads, self._n_problems()))
 
     def _begin(self, spec: Spec, start: Any, known: Schedule | None, before: Moments | None) -> Run:
         """Start at weights and intercept, or at a state and what was kept from an earlier run.

@@ -104,7 +104,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Where ``"huber"`` turns from squared to linear; the insensitive zone of the epsilon losses.
     n_jobs : int or None, default=None
         Threads for the one-vs-rest problems of more than two classes, and for ``"softmax"`` with
-        many weights, where None means as many as BLAS would use.
+        many weights and ``solver="newton"``, where None means as many as BLAS would use.
     random_state : int, RandomState instance or None, default=None
         Seed of the orders. The same number gives the same bits.
     learning_rate : str, default="auto"
@@ -200,11 +200,13 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     gap_ : float or ndarray of shape (n_classes,)
         Estimate of the objective minus its minimum after ``fit``: half the squared Newton
         decrement, or, for losses with a kink, an L1 penalty or no penalty, an extrapolation of how
-        the objective fell. NaN for the perceptron, for solvers without steps, and for ``"softmax"``
-        with ``tol=None`` or steps of your own, where an estimate would take as long as several
-        epochs. If automatic steps and ``tol`` end a fit with more than 0.5 % of the way from the
-        best constant prediction left, a ``ConvergenceWarning`` says so; the way counts as at least
-        1e-8 of the constant's objective, or a quarter of it where the gap is extrapolated.
+        the objective fell. NaN for the perceptron, and for ``"softmax"`` with ``tol=None`` or steps
+        of your own, where an estimate would take as long as several epochs. For
+        ``solver="newton"`` and ``"sdca"`` it is a bound, from dual variables, and NaN if there is
+        none, as without a penalty. If automatic steps and ``tol`` end a fit with more than 0.5 % of
+        the way from the best constant prediction left, a ``ConvergenceWarning`` says so; the way
+        counts as at least 1e-8 of the constant's objective, or a quarter of it where the gap is
+        extrapolated.
     plan_ : Plan
         What "auto" parameters chose, and why.
     n_features_in_ : int
@@ -620,8 +622,9 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     gap_ : float
         Estimate of the objective minus its minimum after ``fit``: half the squared Newton
         decrement, or, for losses with a kink, an L1 penalty or no penalty, an extrapolation of how
-        the objective fell. NaN for solvers without steps. If automatic steps and ``tol`` end a fit
-        with more than 0.5 % of the way from the best constant prediction left, a
+        the objective fell. For ``solver="newton"`` and ``"sdca"`` it is a bound, from dual
+        variables, and NaN if there is none, as without a penalty. If automatic steps and ``tol``
+        end a fit with more than 0.5 % of the way from the best constant prediction left, a
         ``ConvergenceWarning`` says so; the way counts as at least 1e-8 of the constant's objective,
         or a quarter of it where the gap is extrapolated.
     plan_ : Plan
@@ -789,7 +792,6 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         plan = self._plan(data, None, epochs=self.max_iter, whole=True)
         self._adopt(self._fitted([job], plan, [None]))
         self._keep_moments(None)
-        self._warn_after_fit()
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:

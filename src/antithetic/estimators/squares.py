@@ -11,13 +11,14 @@ from antithetic.estimators.data import TrainingData, needs_no_conversion
 from antithetic.estimators.jobs import Job, Seen, showing
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.state import State
-from antithetic.training.loop import Patience, Run
+from antithetic.training.gap import Gap
+from antithetic.training.loop import Run
 from antithetic.training.spec import Spec
-from antithetic.training.stopping import Stop, Target
+from antithetic.training.stopping import Target
 
 if TYPE_CHECKING:
     from antithetic.estimators.base import LinearSGD
-    from antithetic.solvers.newton.squares import Squares, SquaresPoint
+    from antithetic.solvers.newton.squares import Squares
 
 
 def can_be_squares(estimator: LinearSGD) -> bool:
@@ -51,7 +52,10 @@ def checked_squares(X: Any, y: Any, *, fit_intercept: bool) -> Squares | None:
 def squares_job(
     estimator: LinearSGD, data: TrainingData, squares: Squares | None, began: float
 ) -> Job | None:
-    """Fit, and return a job that is done; None where a more careful method has to."""
+    """Fit, and return a job that is done; None where a more careful method has to.
+
+    Its history has one entry for each visit to the rows that led to weights.
+    """
     from antithetic.solvers.newton.squares import corrected_minimum, sum_squares, vouched_minimum
 
     stop, most = estimator._stop(), int(estimator.max_iter)
@@ -68,34 +72,17 @@ def squares_job(
         points = [point] if target is None or point.gap <= target else None
     if points is None or len(points) > most:
         return None
-    entries, is_over = _epochs(points, stop, most, began)
-    solution, many = (points[-1].coef, points[-1].intercept), len(entries)
+    gaps = np.array([one.gap for one in points])
+    history = {
+        "epoch": np.arange(1, len(points) + 1),
+        "objective": np.array([one.objective for one in points]),
+        **({} if target is None else {"gap": gaps}),
+        "seconds": np.array([one.moment for one in points]) - began,
+    }
+    solution, many = (points[-1].coef, points[-1].intercept), len(points)
     state = State(*solution, many, many * n, many)
-    history = {name: np.array([entry[name] for entry in entries]) for name in entries[0]}
-    seen = Seen(showing(solution), state, None, None, history, is_over)
-    return Job(_never, solution, most, began, seen)
-
-
-def _epochs(
-    points: list[SquaresPoint], stop: Stop, most: int, began: float
-) -> tuple[tuple[dict[str, float], ...], bool]:
-    """What is recorded of each epoch, and whether the stopping rule ended them.
-
-    After the last point, epochs change nothing.
-    """
-    entries: list[dict[str, float]] = []
-    patience, is_over = Patience(), False
-    while len(entries) < most and not is_over:
-        point = points[min(len(entries), len(points) - 1)]
-        entry = {"epoch": len(entries) + 1, "objective": point.objective}
-        if isinstance(stop, Target):
-            entry["gap"], is_over = point.gap, point.gap <= stop.tol
-        elif stop is not None:
-            patience = patience.after(point.objective, stop)
-            is_over = patience.stopped
-        entry["seconds"] = point.moment - began
-        entries.append(entry)
-    return tuple(entries), is_over
+    seen = Seen(showing(solution), state, None, None, history, True)
+    return Job(_never, solution, most, began, seen, Gap(float(gaps[-1]), np.nan))
 
 
 def _never() -> tuple[Spec, Run]:

@@ -47,11 +47,11 @@ def _make_sdca(
 
 
 def _make_newton(
-    problem: Problem, _average: Any, _steepest: float, watch: bool, _threads: int | None
+    problem: Problem, _average: Any, _steepest: float, watch: bool, threads: int | None
 ) -> Solver:
     from antithetic.solvers.newton.solver import make_newton
 
-    return make_newton(problem, watch=watch)
+    return make_newton(problem, watch=watch, threads=threads)
 
 
 def _refuses(module: str, choice: Choice) -> str | None:

@@ -49,6 +49,7 @@ class NewtonSolver:
     ----------
     problem : Problem
     sums : RowSums
+        Over the rows, with the threads that this problem may use.
     """
 
     problem: Problem
@@ -128,9 +129,12 @@ class NewtonSolver:
         return newton, newton.start(theta)
 
 
-def make_newton(problem: Problem, *, watch: bool = False) -> NewtonSolver:
-    """Return Newton's method on a problem."""
-    return NewtonSolver(problem, sums_of(problem, default_threads()), watch)
+def make_newton(
+    problem: Problem, *, watch: bool = False, threads: int | None = None
+) -> NewtonSolver:
+    """Return Newton's method on a problem; None means as many threads as BLAS would use."""
+    threads = default_threads() if threads is None else threads
+    return NewtonSolver(problem, sums_of(problem, threads), watch)
 
 
 def refuses(choice: Choice) -> str | None:

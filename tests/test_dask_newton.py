@@ -17,6 +17,7 @@ pytest.importorskip("distributed")
 import dask
 import dask.array as da
 from dask_cases import cluster, in_blocks, labelled
+from reference_newton import errors
 
 import antithetic
 from antithetic.dask import LogisticRegression, SGDClassifier, SGDRegressor
@@ -583,3 +584,10 @@ def test_a_line_per_iteration(client, capsys):
     prefixes = client.run_on_scheduler(lambda dask_scheduler: sorted(dask_scheduler.task_prefixes))
     for name in ("look", "sample", "solve", "gradient"):
         assert any(prefix.startswith(f"antithetic-{name}") for prefix in prefixes)
+
+
+def test_weights_without_a_penalty_are_within_a_hundredth_of_a_standard_error(client):
+    """The default tolerance leaves no error that a statistician could see, as on one machine."""
+    rows, labels = uneven(20000, 3)
+    model = LogisticRegression(C=np.inf, client=client).fit(*in_blocks(rows, labels, [5000] * 4))
+    assert errors(model, rows, (labels == "yes").astype(int)).max() <= 0.01

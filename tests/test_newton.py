@@ -361,12 +361,12 @@ def test_a_path_ends_where_single_runs_do(tol, rare, l1_ratio):
 
 
 def test_a_path_needs_few_iterations():
-    """The move of a sample's solution saves steps of all rows: 12 in all, 17 without it."""
-    X, y, _ = draw(20000, 20)
+    """The move of a sample's solution saves steps of all rows: 16 in all, 21 without it."""
+    X, y, _ = draw(20000, 80)
     problem = Problem.build(X, y, fit_intercept=True)
     penalties = [ElasticNet(strength, 0.0) for strength in np.geomspace(1.0, 1e-7, 8)]
     path = solve_path(problem, penalties, tol=1e-4, max_iter=100)
-    assert sum(solved.iterations for solved in path) <= 14
+    assert sum(solved.iterations for solved in path) <= 18
 
 
 @pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])

@@ -43,8 +43,14 @@ class LogisticRegression(LogisticModel):
         The fit ends when the objective is at most ``tol * (f_0 - f*)`` above its optimum ``f*``,
         where ``f_0`` is the objective of the best constant prediction (of zero weights, without an
         intercept), or at most ``1e-12 f_0``, the limit of rounding. This is not scikit-learn's
-        ``tol``, which is compared with the largest entry of the gradient. Below 1500 rows further
-        digits cost next to nothing, and the fit continues to 1e-10 unless ``tol`` is above 1e-3.
+        ``tol``, which is compared with the largest entry of the gradient.
+
+        Unless ``tol`` is above 1e-3, which asks for a quick fit, the fit continues in three cases.
+        Without a penalty (``C=inf``) it continues until each weight is within 0.01 standard errors
+        of the optimum: with gradient g and Hessian H of the summed objective, ``g' H^-1 g <=
+        1e-4``. With an L2 penalty it does so if ``n_samples * n_weights ** 2`` is at most 1e8,
+        because that is cheap; ``n_weights`` is the size of ``coef_``. Below 1500 rows it continues
+        to a gap of 1e-10.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     intercept_scaling : float, default=1

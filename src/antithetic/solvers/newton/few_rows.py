@@ -58,7 +58,7 @@ def solve_few_rows(
     True
     """
     table, (constant, loss) = _table(sums), sums.constant()
-    goal = Goal(tol, loss, True, sums.is_single)
+    goal = Goal.of(sums.with_penalty(penalties[0]), tol, loss)
     theta, found = np.zeros(sums.columns) if start is None else start.copy(), []
     if start is None:
         theta[sums.d :] = constant
@@ -69,9 +69,9 @@ def solve_few_rows(
             penalty.l2,
             sums.fit_intercept,
             goal.zero_objective,
-            goal.gap(0),
+            min(goal.gap(0), goal.settled / max(loss, goal.least_unit)),
             goal.least_unit,
-            goal.rounding,
+            min(goal.rounding, goal.settled),
             min(max_iter, FREE_ITERATIONS),
             theta,
         )

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from antithetic.problem.sums import Sums
+
 FEW_ROWS = 1500  # below which digits cost nothing
 FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
 _FREE_DIGITS = 1e-10
@@ -14,6 +16,8 @@ _ROUNDING = 1e-12  # of the constant's objective: smaller differences are not kn
 _OF_FLOAT32 = 1e-6  # the same: a distance that is accepted where weights were rounded to float32
 _TINY = float(np.finfo(np.float64).tiny)
 _COARSE = 1e-5  # of the constant's objective: gaps that products of float32 still resolve
+_STANDARD_ERRORS = 0.01  # an error of a weight that changes no conclusion
+_MOST_PRODUCTS = 1e8  # of a Hessian, n (K d)^2, up to which penalised weights are as accurate
 
 
 class Goal(NamedTuple):
@@ -28,12 +32,22 @@ class Goal(NamedTuple):
         Whether rows are so few that digits cost nothing.
     is_single : bool
         Whether rows, and so the weights that a user gets, are float32.
+    settled : float, default=inf
+        Distance from the optimum at which each weight is within 0.01 standard errors of its own
+        optimum; infinite if that is not asked for.
     """
 
     tol: float
     zero_objective: float
     is_small: bool
     is_single: bool
+    settled: float = np.inf
+
+    @classmethod
+    def of(cls, sums: Sums, tol: float, zero_objective: float) -> Goal:
+        """Return the goal for these rows and their penalty."""
+        settled = settled_distance(sums) if 0.0 < tol <= _QUICK else np.inf
+        return cls(tol, zero_objective, sums.n < FEW_ROWS, sums.is_single, settled)
 
     @property
     def rounding(self) -> float:
@@ -73,7 +87,8 @@ class Goal(NamedTuple):
 
     def distance(self, objective: float, iterations: int) -> float:
         """Distance from the optimum at which the run ends."""
-        return max(self.gap(iterations) * self.unit(objective), self.rounding)
+        asked = max(self.gap(iterations) * self.unit(objective), self.rounding)
+        return min(asked, self.settled)
 
     def is_met(self, objective: float, distance: float, *, is_rounded: bool = False) -> bool:
         """Whether an objective is as close to the optimum as was asked for.
@@ -96,4 +111,19 @@ class Goal(NamedTuple):
     def needs_digits(self, objective: float, bound: float) -> bool:
         """Whether a gap is to be shown that products of float32 do not resolve."""
         coarse = _COARSE * self.zero_objective
-        return self.gap(0) * self.unit(objective) < coarse and bound < coarse
+        return self.distance(objective, 0) < coarse and bound < coarse
+
+
+def settled_distance(sums: Sums) -> float:
+    r"""Distance from the optimum at which each weight is within 0.01 standard errors of its own.
+
+    With gradient g and Hessian H of the summed objective, the error of weight j is at most
+    :math:`\sqrt{g^\top H^{-1} g}` times :math:`\sqrt{(H^{-1})_{jj}}`, its standard error without a
+    penalty; near the optimum, the distance is half of :math:`g^\top H^{-1} g`. Infinite, so that
+    ``tol`` alone decides, with an L1 penalty, or if such digits of penalised weights are not cheap.
+    """
+    penalty = sums.penalty
+    is_cheap = sums.n * float(sums.d) ** 2 <= _MOST_PRODUCTS
+    if penalty.l1 > 0.0 or (penalty.l2 > 0.0 and not is_cheap):
+        return np.inf
+    return 0.5 * _STANDARD_ERRORS**2 / sums.n

@@ -72,7 +72,7 @@ class Newton:
         self._is_small = sums.n < FEW_ROWS
         self._needs_exact = self._is_small  # Hessians, where digits are free or float32 has too few
         self.constant, self.zero_objective = sums.constant()
-        self._goal = Goal(tol, self.zero_objective, self._is_small, sums.is_single)
+        self._goal = Goal.of(sums, tol, self.zero_objective)
         self._model = choose_model(sums, seed, is_classed=self._is_classed)
         has_bound = type(self._model) is QuasiNewton and sums.penalty.l2 > 0.0
         # of few rows, a new Hessian costs less than to find out whether the old one will do

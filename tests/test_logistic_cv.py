@@ -168,6 +168,22 @@ def test_unknown_words_are_refused():
             LogisticRegressionCV(**given).fit(X, Y)
 
 
+@pytest.mark.parametrize("rows", [60, 2000])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("Cs", [[1e-20, 1e20], [1e-300, 1e6], [np.inf, 1e-20]])
+def test_a_path_may_begin_with_no_weights_at_all(Cs, classes, rows):
+    """A penalty that allows no weights ends where it begins, and the next one finds its own way."""
+    rng = np.random.default_rng(0)
+    data, labels = rng.normal(size=(rows, 4)), rng.integers(0, classes, rows)
+    search = LogisticRegressionCV(Cs=Cs, cv=KFold(3), fit_intercept=False).fit(data, labels)
+    assert min(Cs) == search.C_  # the labels are random
+    for fold, (train, _) in enumerate(KFold(3).split(data)):
+        alone = LogisticRegression(C=max(Cs), fit_intercept=False).fit(data[train], labels[train])
+        path = dict(zip(search.Cs_, search.coefs_paths_[fold, 0], strict=True))
+        assert np.abs(path[min(Cs)]).max() < 1e-15
+        np.testing.assert_allclose(path[max(Cs)], alone.coef_, rtol=1e-3, atol=1e-6)
+
+
 def test_fits_that_end_early_give_one_warning():
     rows, y = make_data(n=3000)
     model = LogisticRegressionCV(Cs=[1e4], max_iter=1, tol=1e-10, cv=3, refit=False)

@@ -128,9 +128,8 @@ class Newton:
         point = last.point._replace(objective=objective, gradient=gradient)
         other.sample, other._solution_of_sample = some, self._solution_of_sample
         model = copy.copy(self._model)
-        is_ready = not isinstance(model, Whitened) or model.is_ready
-        is_same = is_ready and type(model) is type(other._model)
-        if is_same and isinstance(model, (QuasiNewton, WithL1)):
+        is_same = type(model) is type(other._model)
+        if is_same and isinstance(model, (QuasiNewton, WithL1)) and model.is_ready:
             model.change_penalty(sums.d, added, sums.penalty.l1)
             other._model, other._ratio, other._care = model, _RATIO_OF_OTHERS, self._care
             other._needs_exact = self._needs_exact

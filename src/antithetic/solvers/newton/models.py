@@ -78,6 +78,11 @@ class QuasiNewton:
         self._pairs: list[tuple[Vector, Vector, float]] = []
         self.passes = 1.0
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a matrix; a fit that ends where it begins needs none."""
+        return self._factor is not None
+
     def renew(
         self, sums: Sums, point: Evaluation, *, exact: bool = False, care: float = 0.0
     ) -> None:
@@ -146,6 +151,11 @@ class WithL1:
         self._l1 = l1
         self._hessian: Vector | None = None
         self.passes = 1.0
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a matrix; a fit that ends where it begins needs none."""
+        return self._hessian is not None
 
     def renew(
         self,

@@ -125,11 +125,6 @@ class Whitened(QuasiNewton):
         if self._asked is not None:
             self._asked = (cast("ClassedSums", sums), *self._asked[1:])
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether a matrix is there; it is made when the first step is asked for."""
-        return self._factor is not None
-
     def renew(
         self, sums: Sums, point: Evaluation, *, exact: bool = False, care: float = 0.0
     ) -> None:

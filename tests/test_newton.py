@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 import antithetic
@@ -26,7 +27,7 @@ from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.sums import Evaluation
 from antithetic.solvers.divergence import DivergenceError
-from antithetic.solvers.newton import iterations, solve_path, solve_problem, sums_of
+from antithetic.solvers.newton import iterations, models, solve_path, solve_problem, sums_of
 from antithetic.solvers.newton import solver as newton_solver
 from antithetic.solvers.newton.factor import Factor
 from antithetic.solvers.newton.models import Proposal, QuasiNewton, WithL1
@@ -367,6 +368,71 @@ def test_a_path_needs_few_iterations():
     penalties = [ElasticNet(strength, 0.0) for strength in np.geomspace(1.0, 1e-7, 8)]
     path = solve_path(problem, penalties, tol=1e-4, max_iter=100)
     assert sum(solved.iterations for solved in path) <= 18
+
+
+def sites(n, count, seed=0):
+    """Sites of one of four letters each, as three binary columns, and three classes of rows."""
+    rng = np.random.default_rng(seed)
+    labels, letters = rng.integers(0, 3, n), rng.integers(0, 4, (n, count))
+    for place, letter in ((0, 2), (1, 3), (2, 0)):
+        told = (labels < 2) & (rng.random(n) < 0.9)
+        letters[told, place + 3 * labels[told]] = letter
+    X = np.concatenate([letters == letter for letter in range(3)], axis=1)
+    return X.astype(np.float64), labels
+
+
+def count_products(monkeypatch):
+    """Products of each step with an L1 penalty, at most, in units of a sweep over all weights."""
+    counts = []
+
+    class Counted(Factor):
+        def __init__(self, matrix):
+            counts[-1] += len(matrix) ** 3 / 3.0 / size[0] ** 2
+            super().__init__(matrix)
+
+    def propose(model, point):
+        counts.append(0.0)
+        size[0] = len(point.theta)
+        return proposed(model, point)
+
+    def descend(*arguments):
+        counts[-1] += arguments[-1]
+        return descended(*arguments)
+
+    size, proposed, descended = [0], WithL1.propose, models.kernels.descend
+    monkeypatch.setattr(models, "Factor", Counted)
+    monkeypatch.setattr(WithL1, "propose", propose)
+    monkeypatch.setattr(models.kernels, "descend", descend)
+    return counts
+
+
+def most_products(weights):
+    """Ten rounds, each of 100 sweeps, of as many in factorisations, and of one that exceeds it."""
+    return 10.0 * (200.0 + weights / 3.0)
+
+
+def test_a_step_with_an_l1_penalty_costs_a_bounded_number_of_products(monkeypatch):
+    """Many classes of binary columns: a step is worth some 2000 sweeps, and the fit converges."""
+    counts = count_products(monkeypatch)
+    model = antithetic.LogisticRegression(l1_ratio=1.0, C=100.0).fit(*sites(800, 24))
+    assert model.gap_ <= 1e-4
+    assert len(counts) <= 2 * model.n_iter_[0] + 1
+    assert max(counts) <= most_products(model.coef_.size + 3)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 1.0])
+def test_columns_that_rounding_makes_alike_end_within_max_iter_with_advice(monkeypatch, noise):
+    """Offsets of 1e6 without an intercept leave too few digits for the L1 penalty."""
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(3000, 5))
+    labels = rng.random(3000) < 1.0 / (1.0 + np.exp(-Z @ np.linspace(1.0, -1.0, 5)))
+    counts = count_products(monkeypatch)
+    model = antithetic.LogisticRegression(l1_ratio=1.0, C=100.0, fit_intercept=False)
+    with pytest.warns(ConvergenceWarning, match="far from zero.*subtract its mean"):
+        model.fit(sparse.csr_array(noise * Z + 1e6), labels)
+    assert len(counts) <= 3 * model.max_iter
+    assert max(counts) <= most_products(5)
+    assert model.gap_ > model.tol
 
 
 @pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])

@@ -25,6 +25,7 @@ from antithetic.solvers.newton.separation import leads_away
 
 LEAST_TOL = 1e-16  # no smaller gap is known in float64
 _FAR = 1e4  # times its spread, or another column's size: a column that rounding may come from
+_NO_SPREAD = 1e-12  # of a column's size: such a column is constant up to rounding
 _WEAK = 1e8  # a C of which more iterations may be of no use
 _ROWS_LOOKED_AT = 10_000
 
@@ -265,12 +266,13 @@ def _odd_column(X: Any, names: NDArray[Any] | None) -> str:
         )
     unit = tops[j] if tops[j] > 0.0 else 1.0  # squares do not vanish
     rows = sparse.csr_array(rows).astype(np.float64) / unit
-    mean = np.ravel(rows.mean(axis=0))
-    square = np.ravel(rows.multiply(rows).mean(axis=0))
-    spread = np.sqrt(np.maximum(square - mean * mean, square * np.finfo(np.float64).eps))
-    size = np.sqrt(square)
-    far = np.divide(np.abs(mean), spread, out=np.zeros_like(mean), where=spread > 0.0)
-    far[(spread <= 1e-7 * size) | _are_constant(rows)] = 0.0  # these do no harm
+    size, least, most = np.sqrt(_mean(rows.multiply(rows))), *_extremes(rows)
+    nearest = np.maximum(least, 0.0) + np.minimum(most, 0.0)  # to zero: so digits do not cancel
+    rows.data -= nearest[rows.indices]
+    mean = _mean(rows)
+    spread = np.sqrt(np.maximum(_mean(rows.multiply(rows)) - mean * mean, 0.0))
+    mean += nearest
+    far = np.divide(np.abs(mean), spread, out=np.zeros_like(mean), where=spread > _NO_SPREAD * size)
     j = int(far.argmax())
     if far[j] > _FAR:
         return (
@@ -287,10 +289,14 @@ def _odd_column(X: Any, names: NDArray[Any] | None) -> str:
     return ""
 
 
-def _are_constant(rows: Any) -> NDArray[np.bool_]:
-    """Which columns have one value in all rows."""
-    constant: NDArray[np.bool_] = np.ravel(rows.max(axis=0).toarray() == rows.min(axis=0).toarray())
-    return constant
+def _mean(rows: Any) -> NDArray[np.float64]:
+    return np.ravel(rows.mean(axis=0))
+
+
+def _extremes(rows: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Least and greatest entry of each column."""
+    least, most = rows.min(axis=0).toarray(), rows.max(axis=0).toarray()
+    return np.ravel(least), np.ravel(most)
 
 
 def _name(column: int, names: NDArray[Any] | None) -> str:

@@ -6,8 +6,8 @@ import os
 import signal
 import stat
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from antithetic.dask import checkpoint, newton_file
 from antithetic.dask.newton import Standings
 from antithetic.dask.search import Standing
 from antithetic.datasets import _download
-from antithetic.experiments.parts import save_part
+from antithetic.paper.experiments import run_experiment
 
 X = np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
 Y = np.array([0, 1, 1, 0, 1])
@@ -36,6 +36,11 @@ def download(path):
         file.write(b"1 1:0.5\n" * 9)
 
 
+@cache
+def experiment():
+    return run_experiment("sonar_scale", "log_loss", seeds=1, epochs=1)
+
+
 WRITERS = {
     "bytes": lambda path: write_atomically(path, b"content\n" * 9),
     "table": lambda path: pair(X, Y).save(path),
@@ -43,9 +48,7 @@ WRITERS = {
     "checkpoint of rounds": save_rounds,
     "checkpoint of Newton's method": lambda path: newton_file.save(path, MARK, Standings()),
     "model": lambda path: LinearModel.of(LogisticRegression().fit(X, Y)).save(path),
-    "part of a reproduction": lambda path: save_part(
-        SimpleNamespace(to_dict=lambda: {"bias": [0.5] * 9}), path
-    ),
+    "experiment": lambda path: experiment().save(path),
     "download": download,
 }
 every_writer = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)

@@ -75,6 +75,7 @@ RACES = "--clock cpu --seconds 1"
 SCRIPTS = {
     "core": Script(),
     "start": Script(),
+    "samples": Script(),
     "pairing": Script(),
     "estimators": Script(shares=True),
     "units": Script(shares=True),

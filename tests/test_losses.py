@@ -17,7 +17,7 @@ from sklearn.linear_model import _sgd_fast
 from strategies import EXTREMES, finite_floats, problems
 
 from antithetic import SGDRegressor, pair
-from antithetic.losses import EpsilonInsensitive, Huber, SquaredEpsilonInsensitive
+from antithetic.losses import EpsilonInsensitive, Huber, Quantile, SquaredEpsilonInsensitive
 from antithetic.problem.losses import LOSSES, get_loss
 
 MARGIN = [name for name, loss in LOSSES.items() if loss.classification]
@@ -183,6 +183,21 @@ def test_the_slope_is_the_derivative_of_the_value(name):
     difference = (named(name).value(y, p + step) - named(name).value(y, p - step)) / (2.0 * step)
     assert smooth.mean() > 0.9
     np.testing.assert_allclose(named(name).slope(y, p), difference, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [LOSSES["hinge"], LOSSES["perceptron"], EpsilonInsensitive(0.0), Quantile(0.3)],
+    ids=repr,
+)
+def test_the_slope_jumps_where_the_distance_of_the_kink_is_zero(loss):
+    """It is the same on both sides of every other prediction of the grid."""
+    y, p = np.meshgrid((-1.0, 1.0) if loss.classification else NUMBERS, PREDICTIONS)
+    y, p = y.ravel(), p.ravel()
+    is_kink = loss.kink_distance(y, p) == 0.0
+    jumps = loss.slope(y, p - 1e-6) != loss.slope(y, p + 1e-6)
+    np.testing.assert_array_equal(jumps, is_kink)
+    assert is_kink.any()
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -11,6 +11,7 @@ import inspect
 import numpy as np
 import pytest
 import sklearn.linear_model as theirs
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils import check_random_state
@@ -813,6 +814,26 @@ def test_a_failing_fit_on_other_classes_leaves_the_model_whole():
         model.fit(1e300 * X[:, :3], THREE)
     np.testing.assert_array_equal(model.predict(X), predicted)
     np.testing.assert_equal(vars(model), before)
+
+
+@pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])
+def test_features_whose_squares_overflow_come_with_other_advice(as_rows):
+    """No step is short enough for them, so none is advised."""
+    with pytest.raises(
+        DivergenceError, match=r"squares of the features overflow.*near 1"
+    ) as caught:
+        SGDRegressor(**FEW).fit(as_rows(1e200 * X), NUMBERS)
+    assert "or less" not in str(caught.value)
+
+
+def test_shorter_steps_are_advised_than_those_that_were_too_long():
+    """A step that is safe along a mean row is too long for one that is a thousand times as long."""
+    rows, y = np.ones((2000, 1)), np.arange(2000.0)
+    rows[7] = 1e3
+    with pytest.raises(DivergenceError, match=r"try \S+ or less") as caught:
+        minimize(rows, y, loss="squared_error", steps=Constant(1e-4), epochs=200)
+    advised = float(str(caught.value).split("try ")[1].split()[0])
+    assert advised < 1e-4
 
 
 @BOTH

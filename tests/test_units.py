@@ -13,11 +13,12 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize
+from antithetic._core.losses import HUBER
 from antithetic.problem import Problem
 from antithetic.problem.constant import best_constant
 from antithetic.problem.curvature import RowSums
 from antithetic.problem.gap import aitken_gap, newton_decrement
-from antithetic.problem.losses import LOSSES
+from antithetic.problem.losses import LOSSES, Loss
 from antithetic.problem.preconditioner import moments_of
 from antithetic.problem.row_totals import evaluate
 from antithetic.problem.softmax import SoftmaxProblem
@@ -84,6 +85,16 @@ def test_preconditioned_steps_refuse_what_they_cannot_do():
         minimize(sparse.csr_array(X), Y, l1=0.1, steps=Auto(precondition=True))
     with pytest.raises(ValueError, match="True or False"):
         Auto(precondition="yes")
+
+
+def test_a_new_loss_with_a_kink_needs_no_code_of_its_own():
+    """Steps are found for a loss that no part of the package knows by name or number."""
+    new = Loss("of one's own", HUBER, classification=False, largest_curvature=np.inf, epsilon=0.1)
+    run = minimize(
+        Z, Z @ np.ones(21), loss=new, fit_intercept=True, steps=Auto(precondition=True), epochs=20
+    )
+    problem = Problem.build(Z, Z @ np.ones(21), loss=new, fit_intercept=True)
+    assert problem.objective(run.coef, run.intercept) < 0.1 * problem.loss_at_zero()
 
 
 # ---- a good start

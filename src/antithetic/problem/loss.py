@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._core import kernels
-from antithetic._core.losses import HUBER, LOG_LOSS, MODIFIED_HUBER, SOFTMAX, TWEEDIE
+from antithetic._core.losses import (
+    HUBER,
+    LOG_LOSS,
+    MODIFIED_HUBER,
+    PERCEPTRON,
+    SOFTMAX,
+    TWEEDIE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,15 @@ class Loss:
     ) -> float:
         """Curvature that steps are made for; 1 for a loss with a kink."""
         return self.largest_curvature if math.isfinite(self.largest_curvature) else 1.0
+
+    def kink_distance(self, y: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Distance of each prediction from the kink of a loss that has one, shape (n,).
+
+        The kink is at a margin if there are two classes, otherwise at the target, or around it.
+        """
+        if not self.classification:
+            return np.asarray(y - p)
+        return np.asarray((0.0 if self.code == PERCEPTRON else 1.0) - y * p)
 
     def first_intercept(
         self,

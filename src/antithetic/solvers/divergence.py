@@ -12,6 +12,8 @@ from antithetic.problem import Problem
 from antithetic.solvers.state import Solution, State
 from antithetic.solvers.steps import Schedule
 
+_SHORTER = 0.1  # steps to try, relative to those that were too long
+
 
 class DivergenceError(ValueError):
     """The weights or the objective became infinite or NaN.
@@ -43,10 +45,17 @@ def overflow_message(epoch: int, reason: str) -> str:
 
 
 def advice(problem: Problem, schedule: Schedule) -> str:
-    """What to try if steps are too long."""
+    """Return what to try if steps are too long: shorter ones, or smaller features."""
     safe = 1.0 / max(problem.row_curvature(), np.finfo(np.float64).tiny)
     first = step_size(*schedule, 0, 0)
-    return f"The first step was {first:.3g}; try {safe:.2g} or less."
+    # a few long rows may need shorter steps than a mean row
+    shorter = min(safe, _SHORTER * first)
+    if shorter > 0.0:
+        return f"The first step was {first:.3g}; try {shorter:.2g} or less."
+    return (
+        f"The first step was {first:.3g}, and no step is short enough: the squares of the features"
+        " overflow. Bring the features to a size near 1."
+    )
 
 
 def are_finite(*solutions: Solution) -> bool:

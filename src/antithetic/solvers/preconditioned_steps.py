@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._core import kernels
-from antithetic._core.losses import EPSILON_INSENSITIVE, QUANTILE
 from antithetic.orders.shuffle import ShuffledRows
 from antithetic.problem import Problem, SoftmaxProblem
 from antithetic.problem.preconditioner import Preconditioner, step_curvature
@@ -332,9 +331,7 @@ def _curvatures(sample: Problem, predictions: NDArray[np.float64]) -> NDArray[np
         if loss.classification:
             positive = float(np.average(sample.y > 0.0, weights=sample.weight))
             share = min(share, 4.0 * positive * (1.0 - positive))
-            away = 1.0 - sample.y * predictions
-        elif loss.code in (QUANTILE, EPSILON_INSENSITIVE):
-            away = (sample.y - predictions) * largest
+        away = loss.kink_distance(sample.y, predictions) * largest
         with np.errstate(over="ignore"):
             found = share * largest / np.square(np.cosh(np.clip(0.5 * away, -300.0, 300.0)))
     return found if sample.weight is None else found * sample.weight

@@ -296,6 +296,19 @@ def test_warm_start(client):
     assert model.fit(*data).n_iter_[0] < before
 
 
+def test_weights_sum_to_zero_without_a_penalty(client):
+    """The same number added to a weight of every class changes nothing, so it is left out."""
+    rows, labels = many_classes(classes=3, seed=1)
+    start = np.arange(18.0).reshape(3, 6) / 10.0 ** np.linspace(-2.0, 2.0, 6)
+    model = LogisticRegression(C=np.inf, warm_start=True, max_iter=30, client=client)
+    model.classes_, model.coef_, model.intercept_ = np.unique(labels), start, np.zeros(3)
+    model.fit(*in_blocks(rows, labels, BLOCKS))
+    np.testing.assert_allclose(
+        model.coef_.sum(axis=0), 0.0, atol=1e-10 * float(np.abs(model.coef_).max())
+    )
+    np.testing.assert_allclose(model.intercept_.sum(), 0.0, atol=1e-10)
+
+
 def test_a_class_that_only_the_last_block_has(client):
     """Such a class is treated like the others, even with three rows."""
     late = np.where(np.arange(len(X)) < len(X) - 3, Y, "new")

@@ -195,10 +195,11 @@ class NewtonRounds:
 
     def weights(self, iterate: Iterate) -> tuple[Vector, Any]:
         """Weights and the user's intercepts; with many classes, one row and one number each."""
-        coef, intercepts = self.sums(0).split(iterate.point.theta)
-        if self.common.is_classed:
-            intercepts = np.asarray(intercepts) - np.mean(intercepts)
-        return coef, intercepts
+        sums, theta = self.sums(0), iterate.point.theta
+        if not isinstance(sums, ClassBlockSums):
+            return sums.split(theta)
+        coef, intercepts = sums.split(sums.in_gauge(theta))
+        return coef, intercepts - intercepts.mean()
 
 
 def _joined(sums: BlockSums | ClassBlockSums, start: First) -> Vector:

@@ -114,7 +114,7 @@ def class_sums_of(
 def _solved(
     sums: ClassSums, newton: Newton, iterate: Iterate, begun: FirstWeights
 ) -> SolvedClasses:
-    coef, intercepts = sums.split(iterate.point.theta)
+    coef, intercepts = sums.split(sums.in_gauge(iterate.point.theta))
     coef, intercepts = np.array(coef), intercepts - intercepts.mean()
     if sums.is_single:
         coef, intercepts = as_float32(coef), as_float32(intercepts)

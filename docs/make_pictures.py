@@ -2,7 +2,8 @@
 
 Each picture is written to ``docs/pictures/NAME.svg``.
 
-Every line and point comes from the package itself, on the data sets that it brings. The ground is
+Every line and point comes from the package itself, on the data sets that it brings; figure-2 and
+figure-3, which ``paper`` draws too, need all six of the paper (``ANTITHETIC_DATA``). The ground is
 transparent and the colours are of middle brightness, so that one file serves light and dark pages.
 The same versions give the same bytes.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from functools import cache
 from pathlib import Path
 
 import matplotlib as mpl
@@ -21,6 +23,8 @@ import antithetic
 from antithetic.bench.sklearn_peers import is_ours
 from antithetic.bench.summary import profile as solved_within
 from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
+from antithetic.paper.report.sheets import SHEET_COLOURS, TITLES, draw_sheet
+from antithetic.paper.reproduction import reproduce
 from antithetic.stopping import Target
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -350,7 +354,52 @@ def _falling(points):
     return [*seconds[:1], *seconds], np.minimum.accumulate([1.0] * bool(gaps) + gaps)
 
 
-PICTURES = (pairs, partners, tutorial, fading, partial_sums, orders, dimensions, profile, logistic)
+@cache
+def experiments():
+    """What ``antithetic reproduce`` measures on all six sets of the paper, with both losses."""
+    found = reproduce()
+    if found.left_out:
+        sys.exit(f"not on this computer: {', '.join(found.left_out)}; set ANTITHETIC_DATA")
+    return found.experiments
+
+
+SHEET = SHEET_COLOURS | {"SGD": ORANGE, "SGD-as": BLUE}
+
+
+def sheet(loss):
+    """Sheet of all sets with a loss."""
+    return draw_sheet([one for one in experiments() if one.loss == loss], TITLES[loss], SHEET)
+
+
+def figure_2():
+    """The paper's Figure 2: variance and objective on its six sets, logistic regression."""
+    return sheet("log_loss")
+
+
+def figure_3():
+    """The paper's Figure 3: the same for the SVM."""
+    return sheet("hinge")
+
+
+def paper():
+    """The first row of Figure 2 alone: variance and objective on sonar_scale."""
+    (one,) = [one for one in experiments() if one.key == "sonar_scale-log_loss"]
+    return draw_sheet([one], colours=SHEET, axes_height=1.4)
+
+
+OF_THE_PAPER = (paper, figure_2, figure_3)
+PICTURES = (
+    pairs,
+    partners,
+    tutorial,
+    fading,
+    partial_sums,
+    orders,
+    dimensions,
+    profile,
+    logistic,
+    *OF_THE_PAPER,
+)
 
 
 def main(names):
@@ -359,7 +408,7 @@ def main(names):
     with mpl.rc_context(STYLE):
         for draw in PICTURES:
             name = draw.__name__.replace("_", "-")
-            if not names or name in names:
+            if not names or name in names or ("paper" in names and draw in OF_THE_PAPER):
                 draw().savefig(FOLDER / f"{name}.svg", transparent=True, metadata={"Date": None})
                 print(f"docs/pictures/{name}.svg: {draw.__doc__}")
 

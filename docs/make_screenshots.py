@@ -21,7 +21,7 @@ WIDTH = 1000
 PARTS = {
     "report-top": ("header", 700),
     "report-claims": ("#claims", 620),
-    "report-figures": ("#figures", 620),
+    "report-figures": ("#sheets", 1130),
     "report-pairs": ("#pairs", 760),
 }
 
@@ -31,7 +31,7 @@ def photograph(browser, selector, height, path):
     top = browser.run(
         f"document.querySelector({selector!r}).getBoundingClientRect().top + window.scrollY"
     )
-    clip = {"x": 0, "y": max(0, top - 8), "width": WIDTH, "height": height, "scale": 1}
+    clip = {"x": 0, "y": top, "width": WIDTH, "height": height, "scale": 1}
     data = browser.send(
         "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip
     )["data"]
@@ -47,8 +47,6 @@ def main(report):
         browser.prefer(color_scheme="light", reduced_motion="reduce")
         browser.open(report.resolve())
         for name, (selector, height) in PARTS.items():
-            browser.middle(selector)  # figures are drawn when they come into view
-            browser.settle()
             photograph(browser, selector, height, ROOT / "docs" / "pictures" / f"{name}.png")
             print(f"docs/pictures/{name}.png")
 

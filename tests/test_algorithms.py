@@ -15,7 +15,7 @@ from scipy import sparse
 import antithetic
 from antithetic.orders import Uniform
 from antithetic.paper.algorithms import algorithm_1, algorithm_2, sgd
-from antithetic.paper.workbench import LAMBDAS, Workbench
+from antithetic.paper.workbench import LAMBDAS, POINTS, Workbench, iterations_inside
 from antithetic.steps import InverseTime
 
 EMBEDDED = ("sonar_scale", "breast-cancer_scale", "splice_scale", "diabetes_scale")
@@ -90,6 +90,26 @@ def test_minimize_takes_the_steps_of_the_paper(name, loss):
             )
             expected = path[epochs * in_epoch - 1]
             np.testing.assert_allclose(found.coef, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
+@pytest.mark.parametrize("name", ["sonar_scale", "breast-cancer_scale"])
+def test_points_inside_epochs_are_those_of_the_paper(name, loss):
+    """With the same draws, weights at the recorded iterations equal SGD's and Algorithm 2's."""
+    X, y, workbench, given = case(name, loss)
+    S, steps = workbench.paper_table().partner, {"eta0": ETA0, "eta": LAMBDAS[name]}
+    iterations = iterations_inside(len(y), EPOCHS)
+    assert len(iterations) == EPOCHS * POINTS + 1
+    for method in ("SGD", "SGD-as"):
+        _, rows = draws(workbench, method)
+        found = workbench.inside(method, InverseTime(ETA0), seeds=SEED + 1, epochs=EPOCHS)[SEED]
+        assert not found[0].any()
+        if method == "SGD-as":
+            path = algorithm_2(X, y, S, **given, **steps, rows=rows[:, 0])
+        else:
+            path = sgd(X, y, **given, **steps, rows=rows)
+        np.testing.assert_allclose(found[1:], path[iterations[1:] - 1], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])

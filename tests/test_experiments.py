@@ -130,6 +130,32 @@ def test_the_curve_inside_epochs_is_that_of_the_run(one: Experiment) -> None:
     assert X.shape[1] == one.d
 
 
+def test_points_inside_epochs_are_exact(one: Experiment) -> None:
+    """At each point, the objective and gradient_variance of the weights; eight in each epoch."""
+    X, y = load(one.name)
+    workbench, in_epoch = Workbench(problem_of(one), y), -(-one.n // 2)
+    assert one.iterations[0] == 0
+    for epoch in range(EPOCHS):
+        inside = (one.iterations > epoch * in_epoch) & (one.iterations <= (epoch + 1) * in_epoch)
+        assert inside.sum() >= 8
+    assert one.iterations[-1] == EPOCHS * in_epoch
+    steps = InverseTime(one.eta0)
+    for method, objective in one.inside["objective"].items():
+        weights = workbench.inside(method, steps, seeds=SEEDS, epochs=EPOCHS)
+        np.testing.assert_array_equal(objectives(workbench.problem, weights), objective)
+        # After whole epochs they are the runs of minimize, and of an odd number of rows, too.
+        np.testing.assert_allclose(objective[:, ::8], one.objective[method], rtol=1e-9)
+        if method in one.inside["variance"]:
+            order = Uniform(pairs=workbench.paper_table()) if method == "SGD-as" else Uniform()
+            variances = [
+                [antithetic.gradient_variance(X, y, w, loss=one.loss, order=order) for w in run]
+                for run in weights
+            ]
+            np.testing.assert_allclose(one.inside["variance"][method], variances, rtol=1e-12)
+    assert set(one.inside["objective"]) == {"SGD", "SGD-as", "reshuffled"}
+    assert set(one.inside["variance"]) == {"SGD", "SGD-as"}
+
+
 def test_jitter_is_nothing_for_a_curve_that_falls_evenly() -> None:
     even = np.linspace(1.0, 0.0, 17)[None]
     np.testing.assert_allclose(jitter(even), np.zeros((1, 2)), atol=1e-15)

@@ -103,6 +103,7 @@ def made_up(**given: Any) -> Experiment:
         "distance": {"SGD": ONES, "SGD-as": 0.9 * ONES},
         "variance": variances(fading, ONES),
         "squares": {step: {"SGD": 0.1 * ONES, "SGD-as": 0.1 * ONES} for step in STEPS},
+        "inside": {},
         "jitter": {"SGD": shaking, "SGD-as": 0.5 * shaking},
         "steps": np.linspace(1.0, 0.3, EPOCHS),
         "bias": np.full(EPOCHS + 1, 1e-16),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 
@@ -27,12 +28,16 @@ from antithetic.paper.workbench import (
     LOSSES,
     METHODS,
     PAPER,
+    POINTS,
+    SHEET_EPOCHS,
+    SHEET_METHODS,
     STEP_RULE,
     Array,
     Workbench,
     constant_steps,
     curvature,
     first_steps,
+    iterations_inside,
     jitter,
     mean_steps,
     objectives,
@@ -52,7 +57,7 @@ MEASURES = ("same weights", "own runs")
 """Where a variance of SGD-as is compared with one of SGD: both at the weights of SGD, or each along
 its own run."""
 
-_FORMAT = 3
+_FORMAT = 4
 _MANY, _FEWER, _LARGE = 8, 4, 10_000
 _MORE_BATCH_SIZES = (4, 8, 16)
 _SHARE_OF_L1 = 0.1  # of the least strength at which all weights stay zero
@@ -99,6 +104,9 @@ class Experiment:
     squares : dict of step to dict of run to ndarray of shape (S, E + 1)
         ``|grad f|^2``, penalty included, along each run. The second moment of an estimator is this
         plus its variance.
+    inside : dict of str to dict of method to ndarray of shape (S, P)
+        ``"objective"`` of ``SHEET_METHODS`` and ``"variance"`` of ``PAPER``, exact, along each
+        one's own runs, after the P numbers of steps of :attr:`iterations`.
     jitter : dict of method to ndarray of shape (M // 2, E)
         See :func:`antithetic.paper.workbench.jitter`.
     steps : ndarray of shape (E,)
@@ -138,6 +146,7 @@ class Experiment:
     distance: dict[str, Array]
     variance: dict[str, dict[str, dict[str, Array]]]
     squares: dict[str, dict[str, Array]]
+    inside: ByName
     jitter: dict[str, Array]
     steps: Array
     bias: Array
@@ -154,6 +163,11 @@ class Experiment:
     def key(self) -> str:
         """The set and the loss, as in the names of files."""
         return f"{self.name}-{self.loss}"
+
+    @property
+    def iterations(self) -> NDArray[np.intp]:
+        """Steps before each point of ``inside``."""
+        return iterations_inside(self.n, min(self.protocol["epochs"], SHEET_EPOCHS))
 
     def gap(self, method: str) -> Array:
         """Relative gap of a method, shape (S, E + 1)."""
@@ -322,16 +336,7 @@ class _Run:
         eta0 = float(self.grid[self.best["SGD"]])  # the baseline's choice, good for others or not
         self.tell("variances")
         moments = self._moments()
-        steps = InverseTime(eta0)
-        inside = {
-            method: objectives(
-                problem,
-                workbench.inside(
-                    method, steps, seeds=max(self.seeds, self.many // 2), epochs=self.epochs
-                ),
-            )
-            for method in PAPER
-        }
+        inside, shaken = self._inside(eta0)
         self.tell("many runs")
         ends, own_ends = self._ends()
         chosen = {method: self.weights[method][self.best["SGD"]] for method in METHODS}
@@ -363,8 +368,9 @@ class _Run:
             distance={method: self._distances(found) for method, found in chosen.items()},
             variance=moments[0],
             squares=moments[1],
-            jitter={method: jitter(curves) for method, curves in inside.items()},
-            steps=mean_steps(problem, steps, self.epochs),
+            inside=inside,
+            jitter=shaken,
+            steps=mean_steps(problem, InverseTime(eta0), self.epochs),
             bias=measures.bias(problem, table, along),
             labels=measures.label_shares(problem, table),
             products=measures.partner_products(problem, table, along),
@@ -423,6 +429,23 @@ class _Run:
             }
             squares[step] = {run: measures.squared_gradients(problem, runs[run]) for run in PAPER}
         return variance, squares
+
+    def _inside(self, eta0: float) -> tuple[ByName, dict[str, Array]]:
+        """Objectives and variances inside epochs, and the jitter, which needs more seeds."""
+        problem, tables = self.problem, {"SGD": None, "SGD-as": self.workbench.paper_table()}
+        objective, variance, shaken = {}, {}, {}
+        shown = np.s_[: self.seeds, : SHEET_EPOCHS * POINTS + 1]
+        for method in SHEET_METHODS:
+            seeds = max(self.seeds, self.many // 2) if method in PAPER else self.seeds
+            weights = self.workbench.inside(
+                method, InverseTime(eta0), seeds=seeds, epochs=self.epochs
+            )
+            along = objectives(problem, weights)
+            objective[method] = along[shown]
+            if method in PAPER:
+                variance[method] = measures.variances(problem, tables[method], weights[shown])
+                shaken[method] = jitter(along)
+        return {"objective": objective, "variance": variance}, shaken
 
     def _ends(self) -> tuple[ByName, ByName]:
         """Ends of many runs, with the first step that is best for SGD, and each one's own best."""

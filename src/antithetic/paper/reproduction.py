@@ -305,6 +305,15 @@ def _variances(one: Experiment) -> Lines:
                     yield [step, estimator, run, *at, *values]
 
 
+def _inside(one: Experiment) -> Lines:
+    for method, objective in one.inside["objective"].items():
+        gap, variance = one.relative_gap(objective), one.inside["variance"].get(method)
+        for seed, place in np.ndindex(objective.shape):
+            values = [objective[seed, place], gap[seed, place]]
+            told = "" if variance is None else variance[seed, place]
+            yield [method, seed, int(one.iterations[place]), *values, told]
+
+
 def _jitters(one: Experiment) -> Lines:
     for method, jitter in one.jitter.items():
         for seed, place in np.ndindex(jitter.shape):
@@ -366,6 +375,7 @@ TABLES = {
         "set loss step estimator weights_of seed epoch variance second_moment",
         _of_each(_variances),
     ),
+    "inside": ("set loss method seed iteration objective gap variance", _of_each(_inside)),
     "jitter": ("set loss method seed epoch step jitter", _of_each(_jitters)),
     "steps": ("set loss method eta0 seed gap chosen", _of_each(_steps)),
     "ends": ("set loss method eta0 eta0_of run objective gap distance", _of_each(_ends)),

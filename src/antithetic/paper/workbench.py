@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from antithetic import datasets
 from antithetic._core.schedules import step_size
 from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
-from antithetic.orders.batches import Batches, cut
+from antithetic.orders.batches import Batches
 from antithetic.orders.pool import Pool, Sampler
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.problem import Problem
@@ -51,7 +52,10 @@ STEP_RULE = (
     " |x|^2): the one with the least mean gap of plain SGD after the run, over the same seeds; all"
     " methods share it"
 )
-POINTS = 8  # of a curve inside an epoch
+SHEET_METHODS, SHEET_EPOCHS = (*PAPER, "reshuffled"), 10
+"""Runs that are recorded inside epochs, for the paper's Figures 2 and 3, and how far: in the first
+epochs the variance falls, and after ten most sets show the level where noise holds them."""
+POINTS = 8  # of a curve in each epoch
 
 
 def load(name: str) -> tuple[Any, Any]:
@@ -152,8 +156,8 @@ class Workbench:
     def inside(self, method: str, steps: Steps, *, seeds: int, epochs: int) -> Array:
         """Weights before the first step and at ``POINTS`` equally spaced places of each epoch.
 
-        The shape is (seeds, epochs * POINTS + 1, d). For draws with replacement only, whose epochs
-        can be cut.
+        The shape is (seeds, epochs * POINTS + 1, d); :func:`iterations_inside` says after how many
+        steps. For orders only that do not look at gradients, whose epochs can be cut.
         """
         problem, solver = self.problem, make_sgd(self.problem, average=False)
         schedule = steps.schedule(problem.loss, problem.penalty)
@@ -171,11 +175,25 @@ def _in_pieces(
     solver: Solver, after: After, batches: Batches, schedule: Schedule
 ) -> Iterator[After]:
     """Take the steps of an epoch in ``POINTS`` pieces; yield what each piece leads to."""
-    for rows in np.array_split(batches.rows.reshape(-1, BATCH_SIZE), POINTS):
-        if len(rows):
-            piece = cut(rows.ravel(), BATCH_SIZE)
+    for first, last in pairwise(_ends_of_pieces(len(batches.starts) - 1)):
+        if first < last:
+            starts = batches.starts[first : last + 1]
+            rows = batches.rows[starts[0] : starts[-1]]
+            piece = batches._replace(rows=rows, starts=starts - starts[0])
             after = solver.epoch(after.state, after.own, piece, schedule)
         yield after
+
+
+def _ends_of_pieces(steps: int) -> list[int]:
+    """Steps before each of the ``POINTS`` pieces of an epoch, and after the last."""
+    return [0, *accumulate(map(len, np.array_split(np.arange(steps), POINTS)))]
+
+
+def iterations_inside(n: int, epochs: int) -> NDArray[np.intp]:
+    """Steps before each point of :meth:`Workbench.inside`, for n rows; (epochs * POINTS + 1,)."""
+    in_epoch = -(-n // BATCH_SIZE)
+    ends = np.array(_ends_of_pieces(in_epoch)[1:])
+    return np.concatenate([[0], (in_epoch * np.arange(epochs)[:, None] + ends).ravel()])
 
 
 def mean_steps(problem: Problem, steps: InverseTime, epochs: int) -> Array:

@@ -20,9 +20,10 @@ from antithetic.paper.claims import (
 from antithetic.paper.experiments import MEASURES, STEPS, Experiment
 from antithetic.paper.report.explorer import explorer_of
 from antithetic.paper.report.page import Content, Table
-from antithetic.paper.report.pictures import Figure, Picture, Series, draw_figures
+from antithetic.paper.report.pictures import Figure, Series, draw_figures
+from antithetic.paper.report.sheets import TITLES, draw_sheets
 from antithetic.paper.reproduction import Reproduction
-from antithetic.paper.workbench import METHODS, PAPER, Array
+from antithetic.paper.workbench import METHODS, Array
 
 CITATION = """\
 The method:
@@ -39,7 +40,6 @@ This page:
   year    = {{2018}}
 }}
 """
-_FIGURES = {"log_loss": ("Figure 2", "logistic regression"), "hinge": ("Figure 3", "SVM")}
 _LAMBDA, _ETA0, _MINUS = (
     "\N{GREEK SMALL LETTER LAMDA}",
     "\N{GREEK SMALL LETTER ETA}\N{SUBSCRIPT ZERO}",
@@ -49,13 +49,8 @@ UNFINISHED = "**This run was interrupted: the page shows the parts that were fin
 _SMALLER_VARIANCE = 2  # the number of this claim
 
 
-def reproduction_content(
-    found: Reproduction, *, sheets: Sequence[Picture] = (), unfinished: bool = False
-) -> Content:
-    """Make the page's content of what was found, as far as it was finished.
-
-    ``sheets`` are pictures for the top of the page.
-    """
+def reproduction_content(found: Reproduction, *, unfinished: bool = False) -> Content:
+    """Make the page's content of what was found, as far as it was finished."""
     versions = ("antithetic", "python", "numpy", "scipy", "scikit-learn")
     machine = ("system", "machine", "cores")
     left_out = {"left out": ", ".join(found.left_out)} if found.left_out else {}
@@ -64,9 +59,8 @@ def reproduction_content(
         for name, value in found.settings.items()
         if name not in (*versions, *machine, "step")
     }
-    experiments = [one for loss in _FIGURES for one in found.experiments if one.loss == loss]
-    figures = [figure for one in experiments for figure in _paper_figures(one)]
-    figures += [_beyond(one) for one in experiments]
+    experiments = [one for loss in TITLES for one in found.experiments if one.loss == loss]
+    figures = [figure for one in experiments for figure in (_variance(one), _orders(one))]
     tables = (_measures, _variances, _gaps, _sets) if found.experiments else ()
     summary = list(_summary(found))
     return Content(
@@ -74,7 +68,7 @@ def reproduction_content(
         "Accelerating Stochastic Gradient Descent Using Antithetic Sampling (Liu and Xu, 2018):"
         " what it claims, and what this run measured.",
         [*summary[:1], *([UNFINISHED] if unfinished else []), *summary[1:]],
-        sheets,
+        draw_sheets(experiments),
         [explorer_of(one) for one in _one_of_each_set(found.experiments)],
         found.claims,
         draw_figures(figures),
@@ -152,53 +146,41 @@ def _wins(experiments: Sequence[Experiment], method: str, other: str) -> str:
     return f"in {better} of {len(outcomes)} cases, farther in {worse}{unclear}"
 
 
-def _paper_figures(one: Experiment) -> list[Figure]:
-    number, model = _FIGURES[one.loss]
-    group, slug, seeds = f"{number}, {model}: {one.name}", _slug(one), one.protocol["seeds"]
+def _variance(one: Experiment) -> Figure:
     at_sgd, alone = one.variances("same weights")
-    variances = [
-        _series("SGD", alone),
-        _series("SGD-as", one.variances("own runs")[0]),
-        _series("SGD-as at SGD's weights", at_sgd),
-    ]
-    return [
-        Figure(
-            f"{slug}-variance",
-            "Variance of the stochastic gradient",
-            variances,
-            "Exact, by enumeration, of batches of 2 along each method's own runs, and of SGD-as at"
-            f" the weights of SGD. Mean and range of {seeds} seeds.",
-            "epoch",
-            "variance",
-            from_zero=True,
-            group=group,
-        ),
-        Figure(
-            f"{slug}-objective",
-            "Objective, above its optimum",
-            [_series(method, one.gap(method)) for method in PAPER],
-            f"(f {_MINUS} f*) / (f(0) {_MINUS} f*), mean and range of {seeds} seeds; {_LAMBDA} ="
-            f" {one.decay:g}, {_ETA0} = {one.eta0:.3g} for both, the best of SGD.",
-            "epoch",
-            "relative gap",
-            log_y=True,
-            group=group,
-        ),
-    ]
+    return Figure(
+        f"{_slug(one)}-variance",
+        "Variance of the stochastic gradient",
+        [
+            _series("SGD", alone),
+            _series("SGD-as", one.variances("own runs")[0]),
+            _series("SGD-as at SGD's weights", at_sgd),
+        ],
+        "Exact, by enumeration, of batches of 2 along each method's own runs, and of SGD-as at"
+        f" the weights of SGD. Mean and range of {one.protocol['seeds']} seeds.",
+        "epoch",
+        "variance",
+        from_zero=True,
+        group=_group(one),
+    )
 
 
-def _beyond(one: Experiment) -> Figure:
+def _orders(one: Experiment) -> Figure:
     return Figure(
         f"{_slug(one)}-orders",
-        one.name,
+        "Objective, also with our orders",
         [_series(method, one.gap(method)) for method in METHODS],
-        f"With reshuffling and our orders, all with the {_ETA0} that is best for SGD. Mean and"
-        f" range of {one.protocol['seeds']} seeds.",
+        f"(f {_MINUS} f*) / (f(0) {_MINUS} f*), mean and range of {one.protocol['seeds']} seeds;"
+        f" {_LAMBDA} = {one.decay:g}, {_ETA0} = {one.eta0:.3g} for all, the best of SGD.",
         "epoch",
         "relative gap",
         log_y=True,
-        group=f"What the paper lacks, reshuffling and orders: {_FIGURES[one.loss][1]}",
+        group=_group(one),
     )
+
+
+def _group(one: Experiment) -> str:
+    return f"{one.name}, {TITLES[one.loss].partition(', ')[2]}"
 
 
 def _series(name: str, runs: Array) -> Series:

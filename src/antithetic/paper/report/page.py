@@ -56,7 +56,7 @@ class Content:
         Sentences, the first in large letters. Text between ``**`` is emphasised; in a sentence
         without any, its numbers are.
     sheets : sequence of Picture
-        Pictures as wide as the page, at its top.
+        At the top of the page, two side by side.
     explorer : sequence of Explorer
         One per data set.
     claims : sequence of Claim
@@ -162,7 +162,7 @@ def _sections(content: Content) -> list[tuple[str, str, str]]:
             "Summary",
             "".join(f"<p>{_emphasise(sentence)}</p>" for sentence in content.summary),
         ),
-        ("sheets", "Figures", "".join(map(_figure, content.sheets))),
+        ("sheets", "Figures", _groups(content.sheets, folded=False)),
         ("pairs", "Pair explorer", '<div id="explorer"></div>' if content.explorer else ""),
         ("claims", "Claims", _claims(content.claims)),
         (

@@ -28,7 +28,7 @@ _MARKERS = "os^DXv"
 _MARKED_POINTS = 50
 _SIZE, _DPI, _LEGEND_ROW = (4.8, 3.4), 150, 0.2  # inches
 _LEGEND_WIDTH = 50  # characters of three names side by side
-_STYLE = {
+STYLE = {
     "svg.hashsalt": "antithetic",
     "svg.fonttype": "none",
     "axes.spines.top": False,
@@ -71,7 +71,7 @@ class Picture:
 
     def _drawn(self, ending: str, **given: Any) -> bytes:
         drawn = io.BytesIO()
-        with pyplot().rc_context(_STYLE):
+        with pyplot().rc_context(STYLE):
             self.sheet.savefig(drawn, format=ending, dpi=_DPI, **given)
         return drawn.getvalue()
 
@@ -148,7 +148,7 @@ def _draw(figure: Figure, looks: Mapping[str, int]) -> Any:
     columns = 3 if sum(lengths[-3:]) <= _LEGEND_WIDTH else 2
     rows = -(-len(figure.series) // columns) + bool(figure.group)
     height = _SIZE[1] + _LEGEND_ROW * rows
-    with plt.rc_context(_STYLE):
+    with plt.rc_context(STYLE):
         sheet = plt.Figure(figsize=(_SIZE[0], height))  # without pyplot's windows: no screen
         ax = sheet.subplots()
         # Automatic layouts take twice as long.
@@ -185,7 +185,7 @@ def _draw_series(ax: Any, series: Series, place: int, *, log: bool) -> None:
     colour, turn = COLOURS[place % len(COLOURS)], place + place // len(COLOURS)
     ax.plot(
         series.x,
-        _shown(series.y, log),
+        drawable(series.y, log),
         color=colour,
         linestyle=_DASHES[turn % len(_DASHES)],
         marker=_MARKERS[turn % len(_MARKERS)] if len(series.x) <= _MARKED_POINTS else None,
@@ -194,7 +194,7 @@ def _draw_series(ax: Any, series: Series, place: int, *, log: bool) -> None:
         label=escaped(series.name),
     )
     if series.low is not None:
-        band = (_shown(series.low, log), _shown(series.high, log))
+        band = (drawable(series.low, log), drawable(series.high, log))
         ax.fill_between(series.x, *band, color=colour, alpha=0.15, linewidth=0)
 
 
@@ -208,7 +208,7 @@ def power_ticks(ax: Any) -> None:
         ax.yaxis.set_minor_formatter(lambda _value, _place: "")
 
 
-def _shown(values: Any, log: bool) -> Any:
+def drawable(values: Any, log: bool) -> Any:
     """Values, masked where they have no place on the axis."""
     values = np.asarray(values, dtype=np.float64)
     return np.ma.masked_where(~np.isfinite(values) | ((values <= 0) & log), values)

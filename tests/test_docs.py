@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
+import antithetic
 from antithetic.training.combinations import matrix
 
 ROOT = Path(__file__).parents[1]
@@ -162,6 +164,37 @@ def test_the_tables_of_logistic_regression_are_those_of_the_rows():
         page = path.read_text(encoding="utf-8")
         assert page == script.page(page, script.read_rows(script.KEPT))
         assert page.count("made by docs/make_logistic.py") == tables
+
+
+def test_the_table_of_claims_is_that_of_the_run():
+    """The table matches docs/claims.csv; docs/make_claims.py rebuilds it."""
+    script = script_of_docs("make_claims")
+    page = script.PAGE.read_text(encoding="utf-8")
+    assert page == script.page(page)
+    assert len(script.read(script.KEPT)) == 18
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few epochs
+def test_every_call_in_the_table_of_the_paper_runs():
+    """Each equation, algorithm and remark of the paper has a call, which runs as it stands."""
+    X, y = antithetic.datasets.load("sonar_scale", return_X_y=True)
+    names = {name: getattr(antithetic, name) for name in antithetic.__all__}
+    names |= {name: getattr(antithetic.orders, name) for name in antithetic.orders.__all__}
+    names |= {
+        "X": X,
+        "y": y,
+        "y01": np.where(y > 0, 1, 0),
+        "y3": np.digitize(X[:, 0], [-0.8, -0.6]),
+        "table": antithetic.pair(X, y, "greedy"),
+        "w": np.zeros(X.shape[1]),
+    }
+    page = (DOCS / "paper.md").read_text(encoding="utf-8")
+    section = page.split("## From the paper to the package")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")][2:]
+    for line in lines:
+        (call,) = re.findall(r"`([^`]*)`", line.split(" | ")[-1])
+        assert eval(call, names) is not None, line
+    assert len(lines) >= 20
 
 
 def test_every_picture_is_drawn_by_a_script_and_shown():

@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 from hypothesis import settings
@@ -33,3 +35,12 @@ settings.register_profile(
 settings.register_profile("few", settings.get_profile("repeatable"), max_examples=15)
 settings.register_profile("searching", deadline=None, max_examples=200)
 settings.load_profile("repeatable")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not import test files that mention none of the markers that ``-m`` asks for."""
+    wanted = config.getoption("markexpr")
+    if not wanted or collection_path.suffix != ".py" or eval(wanted, {}, defaultdict(bool)):
+        return None  # "not kernel" also selects tests without a marker
+    text = collection_path.read_text(encoding="utf-8")
+    return None if any(f"mark.{name}" in text for name in re.findall(r"\w+", wanted)) else True

@@ -482,6 +482,7 @@ def test_float32_agrees_with_float64(form):
 
 
 @pytest.mark.parametrize("name", ["breast-cancer_scale", "diabetes_scale"])
+@pytest.mark.optimum
 def test_a_balanced_order_beats_a_random_one(name):
     """After 20 epochs with automatic steps, the mean gap of three seeds is at most a tenth."""
     X, y = datasets.load(name, return_X_y=True)

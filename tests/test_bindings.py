@@ -13,7 +13,7 @@ from scipy import sparse
 
 from antithetic._core import kernels
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.sanitized]
 
 N, D, K = 12, 5, 3
 NONE = np.empty(0)

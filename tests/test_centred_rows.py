@@ -16,7 +16,7 @@ from antithetic.problem.preconditioner import find_preconditioner, moments_of
 from antithetic.solvers.sgd import make_sgd
 from antithetic.solvers.steps import InverseTime
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.sanitized]
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(61, 21)) * 10.0 ** RNG.uniform(-2, 2, 21) + RNG.normal(size=21)

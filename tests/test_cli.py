@@ -8,7 +8,6 @@ import gzip
 import io
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -20,14 +19,19 @@ from sklearn.exceptions import ConvergenceWarning
 
 import antithetic
 
+pytest.importorskip("pty", reason="Windows has no such terminals")
 pytest.importorskip("typer")
 pytest.importorskip("rich")
+import pty
+
 from typer.testing import CliRunner
 
 from antithetic._cli.app import app
 from antithetic._cli.console import as_json, plain, show_table
 from antithetic.estimators.model_file import LinearModel
 from antithetic.orders.words import ORDERS
+
+pytestmark = pytest.mark.wheel
 
 ESCAPE = "\x1b"
 

@@ -226,6 +226,7 @@ def test_float32_is_near_float64(form, kind, penalty):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["svrg", "saga"])
 @pytest.mark.parametrize("penalty", ["l2", "both", "groups", "own"])
+@pytest.mark.optimum
 def test_it_converges_to_where_the_proximal_gradient_vanishes(form, kind, penalty):
     """With the step from the smoothness, it ends at a fixed point of the full proximal step."""
     problem = make_problem(penalty, form=form)

@@ -18,6 +18,8 @@ from antithetic.datasets import _download, _known, _places
 from antithetic.datasets._content import digest
 from antithetic.datasets._sets import SETS, KnownSet
 
+pytestmark = pytest.mark.wheel
+
 EMBEDDED = [
     "sonar_scale",
     "breast-cancer",

@@ -16,7 +16,7 @@ from antithetic.problem import Problem
 from antithetic.solvers import preconditioned_steps
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
-pytestmark = pytest.mark.filterwarnings("ignore:tol=")
+pytestmark = [pytest.mark.lowest, pytest.mark.filterwarnings("ignore:tol=")]
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 4))

@@ -14,6 +14,8 @@ from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 
+pytestmark = pytest.mark.lowest
+
 ETA = 0.02
 EPSILON = 0.3
 PLAIN = {

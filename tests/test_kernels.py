@@ -21,7 +21,7 @@ from antithetic._core import kernels
 from antithetic._core.losses import DUAL_STEPS
 from antithetic.problem.kernel_rows import kernel_rows
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.sanitized]
 
 N, D = 12, 5
 RULE = (0, 0.1, 0.01, 0.0, (1, 0.1, 0.01, 0.0), True, np.inf, True)

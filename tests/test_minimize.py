@@ -19,6 +19,8 @@ from antithetic.solvers import sgd
 from antithetic.steps import Adaptive, Constant, InverseTime
 from antithetic.stopping import Stalled, Target
 
+pytestmark = pytest.mark.lowest
+
 FEW = {"steps": 0.1, "epochs": 3, "l2": 1e-2}
 
 

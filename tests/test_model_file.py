@@ -20,6 +20,8 @@ from antithetic.estimators.model_file import FORMAT, LinearModel, is_model_file
 from antithetic.orders import Balanced, Given, Importance, Pairs, Shuffle, Stratified, Uniform
 from antithetic.penalties import GroupLasso
 
+pytestmark = pytest.mark.lowest
+
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=64)
 WEIGHTS = st.floats(-1e300, 1e300, width=64)
 

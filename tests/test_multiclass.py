@@ -18,6 +18,8 @@ from antithetic.pairing import tree
 from antithetic.pairing.matching import cut_cycles
 from antithetic.pairing.rows import Rows, read_rows, rows_ratio
 
+pytestmark = pytest.mark.lowest
+
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
 
 

@@ -12,6 +12,8 @@ from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers import newton
 from antithetic.solvers.newton import few_rows, solve_at_once, solve_path, solve_problem
 
+pytestmark = pytest.mark.sanitized
+
 SHAPES = [(3, 1), (40, 8), (150, 9), (208, 60), (300, 17), (60, 128), (1499, 4)]
 
 

@@ -15,6 +15,8 @@ from antithetic.estimators.one_vs_rest import (
     weights_of_classes,
 )
 
+pytestmark = pytest.mark.lowest
+
 WORDS = np.array(["ape", "bee", "cat"])
 THREE = WORDS[[0, 1, 2, 2, 1, 2]]
 TWO = np.array([0, 1, 1, 0, 1, 1])

@@ -59,6 +59,7 @@ def test_without_a_kink_it_is_the_norm_of_the_gradient(form, loss):
 @FORMS
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("l1", [0.0, 0.05, 10.0])
+@pytest.mark.optimum
 def test_the_mapping_vanishes_at_the_optimum_only(form, loss, l1):
     """The mapping vanishes at the optimum, even where L1 holds weights at zero.
 
@@ -154,6 +155,7 @@ def test_the_dual_objective_is_the_objective_less_the_gap(loss, weighted):
 
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("l1", [0.0, 0.05])
+@pytest.mark.optimum
 def test_the_gap_bounds_the_distance_from_the_optimum(loss, l1):
     """The gap bounds the distance from the optimum, and closes far below rounding of objectives."""
     problem = make_problem(loss, l1=l1)
@@ -177,6 +179,7 @@ def test_the_gap_keeps_its_digits(loss):
 
 
 @pytest.mark.parametrize("loss", ["hinge", "perceptron", "epsilon_insensitive"])
+@pytest.mark.optimum
 def test_the_gap_closes_for_losses_with_a_kink(loss):
     """For losses with a kink the gap closes at the best dual variables, found here by scipy."""
     problem = make_problem(loss, l2=0.3)

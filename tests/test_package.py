@@ -8,11 +8,14 @@ import os
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 import antithetic
+
+pytestmark = pytest.mark.wheel
 
 PACKAGE = Path(antithetic.__file__).parent
 # from bottom to top: a module may import those before it, and those of its own line
@@ -69,6 +72,29 @@ def test_imports_point_one_way(path):
     """No module imports one above it, so each can be understood from those below."""
     own = layer(module_name(path))
     assert [name for name in imports(path) if layer(name) > own] == []
+
+
+def test_every_import_is_declared():
+    """What a module imports from others is a dependency, or in the extra of its package."""
+    extras = {"cli": "_cli", "dask": "dask", "torch": "torch"}  # and where each may be imported
+    allowed = defaultdict(set)
+    for line in importlib.metadata.requires("antithetic"):
+        name, extra = re.fullmatch(r"([\w-]+)[^;]*(?:; extra == .(\w+).)?", line).groups()
+        if extra is None or extra in extras:
+            allowed[extras.get(extra)].add({"scikit-learn": "sklearn"}.get(name, name))
+    undeclared, n_found = [], 0
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:  # what functions import may be optional
+            names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module]
+            others = {name.split(".")[0] for name in names} - sys.stdlib_module_names
+            others -= {"antithetic"}
+            n_found += len(others)
+            if others - allowed[None] - allowed[part_of(module_name(path))]:
+                undeclared.append((module_name(path), others))
+    assert n_found > 100
+    assert undeclared == []
 
 
 def test_every_package_has_a_layer():

@@ -18,6 +18,8 @@ from antithetic import (
 from antithetic.orders import Balanced, Given, Importance, Pairs, Shuffle, Stratified, Uniform
 from antithetic.penalties import GroupLasso
 
+pytestmark = pytest.mark.lowest
+
 TABLE = AntitheticTable(np.arange(60)[::-1])
 FEW = {"max_iter": 3, "tol": None}
 

@@ -114,6 +114,7 @@ def test_gradients_of_the_moment_know_the_intercept():
 
 
 @pytest.mark.parametrize("name", ["breast-cancer_scale", "diabetes_scale"])
+@pytest.mark.optimum
 def test_a_refresh_lowers_the_variance(name):
     """At the weights it is made from, the new table is better than the old one.
 

@@ -27,6 +27,8 @@ from antithetic.paper.report.pictures import (
     write_pictures,
 )
 
+pytestmark = pytest.mark.wheel
+
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
     "<!--<script>",

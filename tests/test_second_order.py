@@ -13,7 +13,7 @@ from antithetic._core import kernels
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.sanitized]
 
 SMOOTH = [name for name, loss in LOSSES.items() if loss.is_smooth]
 KINDS = [

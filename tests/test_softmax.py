@@ -24,6 +24,8 @@ from antithetic.solvers.state import State
 from antithetic.steps import Optimal
 from antithetic.stopping import Stalled, Target
 
+pytestmark = pytest.mark.lowest
+
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 ALPHA = 0.01
 

@@ -23,7 +23,7 @@ from antithetic.solvers.softmax import SoftmaxSgd, make_softmax_sgd
 from antithetic.solvers.state import State
 from antithetic.solvers.steps import Schedule
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.sanitized]
 
 # classes that fill tiles of 2, 3 and 4, columns that fill registers or not, batches of all kinds
 SHAPES = [(41, 7, 3, 8), (50, 33, 10, 8), (37, 130, 5, 32), (30, 16, 17, 4), (23, 1, 2, 1)]

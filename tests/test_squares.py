@@ -15,6 +15,8 @@ from antithetic.estimators import sgd, squares
 from antithetic.problem import Problem
 from antithetic.solvers.newton import squares as from_products
 
+pytestmark = pytest.mark.sanitized
+
 RNG = np.random.default_rng(0)
 NONE = np.empty(0)
 

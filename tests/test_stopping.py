@@ -15,6 +15,8 @@ from antithetic.solvers import sgd
 from antithetic.steps import Adaptive
 from antithetic.stopping import Target
 
+pytestmark = pytest.mark.lowest
+
 rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 5)) * np.linspace(0.5, 1.5, 5)
 TWO = (X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=60) > 0.2).astype(int)

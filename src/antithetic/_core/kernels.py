@@ -17,9 +17,10 @@ _LEVELS = {"v4": 4, "v3": 3, "v2": 2}  # x86-64 levels; "plain" on other machine
 def available() -> tuple[str, ...]:
     """Instruction sets that were built and that this CPU can run, the best first."""
     built = [name for name in (*_LEVELS, "plain") if find_spec(f"{__package__}._{name}")]
-    if find_spec(f"{__package__}._cpu") is None:
-        return tuple(built)
-    level = import_module(f"{__package__}._cpu").level()
+    try:
+        level = import_module(f"{__package__}._cpu").level()
+    except ImportError:  # built for one instruction set; else the CPU is unknown, and the last safe
+        return tuple(built[-1:])
     return tuple(name for name in built if _LEVELS.get(name, 0) <= level)
 
 

@@ -161,7 +161,7 @@ def lost(rows):
                 one.data,
                 one.threads,
                 f"{one.target:g}",
-                times(one.ratio),
+                f"{one.ratio:.3f}" if math.isfinite(one.ratio) else "not reached",
                 one.peer,
                 milliseconds(one.best),
             ]

@@ -49,6 +49,17 @@ def test_an_unknown_cpu_means_the_lowest_level(monkeypatch):
     assert available_with(monkeypatch, None) == ("plain" if IS_PLAIN else "v2",)
 
 
+@pytest.mark.skipif(IS_PLAIN, reason="the kernels were built for one instruction set")
+def test_a_cpu_below_every_level_is_refused_with_the_reason():
+    """The import of the kernels fails before one of them is loaded."""
+    code = (
+        f"import sys, types; sys.modules[{DETECTOR!r}] = types.SimpleNamespace(level=lambda: 1)\n"
+        "import antithetic._core.kernels"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: no kernels can be loaded: either the CPU lacks x86-64-v2" in done.stderr
+
+
 @pytest.mark.skipif(IS_PLAIN or not HAS_FLAGS, reason="compares with the flags that Linux shows")
 def test_available_instruction_sets_are_those_of_the_cpu():
     """A level is available exactly if the CPU has all of its features, on any Python."""

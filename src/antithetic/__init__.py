@@ -1,4 +1,4 @@
-"""Linear models that train faster and tell you how close they are to the optimum.
+"""Linear models fitted with less work, and a bound on how close the answer is.
 
 See :func:`antithetic.minimize` for the paper's SGD and SGD-as, :func:`antithetic.pair` for its
 antithetic table, and :func:`antithetic.gradient_variance` for how much the table saves.

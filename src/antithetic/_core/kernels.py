@@ -19,7 +19,7 @@ def available() -> tuple[str, ...]:
     built = [name for name in (*_LEVELS, "plain") if find_spec(f"{__package__}._{name}")]
     try:
         level = import_module(f"{__package__}._cpu").level()
-    except ImportError:  # built for one instruction set; else the CPU is unknown, and the last safe
+    except ImportError:  # one instruction set was built; or the CPU is unknown: the lowest is safe
         return tuple(built[-1:])
     return tuple(name for name in built if _LEVELS.get(name, 0) <= level)
 
@@ -29,8 +29,9 @@ def _load() -> ModuleType:
     wanted = os.environ.get("ANTITHETIC_ISA") or (names[0] if names else "")
     if not names:
         raise ImportError(
-            "the installed antithetic has no kernels for this CPU; build it on this machine, with a"
-            " C++20 compiler: pip install --no-binary antithetic antithetic"
+            "no kernels can be loaded: either the CPU lacks x86-64-v2 (SSE4.2, POPCNT), which a"
+            " virtual machine may hide (let it show its host's CPU), or the package was not built"
+            " (run pip install . in its folder)"
         )
     if wanted not in names:
         raise ImportError(

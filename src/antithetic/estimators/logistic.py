@@ -18,7 +18,8 @@ _SOLVERS = {"lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga"}
 class LogisticRegression(LogisticModel):
     r"""Logistic regression to any accuracy, without a solver to choose.
 
-    It is scikit-learn's ``LogisticRegression`` with a bound on the distance from the optimum.
+    It is scikit-learn's ``LogisticRegression`` with a bound on the gap, the share of the possible
+    improvement that is left.
 
     It minimises ``C * sum_i s_i loss_i + (1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``, as
     scikit-learn's class of the same name does, by quasi-Newton steps on growing samples of the

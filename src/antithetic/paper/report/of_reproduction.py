@@ -98,9 +98,9 @@ def _summary(found: Reproduction) -> Iterator[str]:
     )
     cases = f"{len(experiments)} case{'s' if len(experiments) > 1 else ''}"
     yield (
-        f"Antithetic pairs lower the variance of the gradient in {lower} of {cases}; with them,"
-        f" SGD ends clearly nearer the optimum than with random pairs in {than_random}, and than"
-        f" plain reshuffling, which needs no table, in {than_reshuffled}."
+        f"Antithetic pairs lower the variance of the gradient in {lower} of {cases}. SGD with them"
+        f" ends clearly nearer the optimum than SGD with random pairs in {than_random}, and clearly"
+        f" nearer than plain reshuffling, which needs no table, in {than_reshuffled}."
     )
     if found.first_look:
         yield f"**{found.first_look}**"

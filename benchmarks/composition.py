@@ -36,7 +36,7 @@ from antithetic.orders import Importance, Order, Pairs, Shuffle, Stratified, Uni
 from antithetic.orders.words import ORDERS
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
-from antithetic.problem.optimality import duality_gap, gradient_mapping_norm
+from antithetic.exact.optimality import duality_gap, gradient_mapping_norm
 from antithetic.problem.smoothness import row_squares
 from antithetic.stopping import Target
 

@@ -24,7 +24,7 @@ from scipy import sparse
 
 import antithetic
 from antithetic.problem import curvature
-from antithetic.problem.curvature import RowSums
+from antithetic.exact.row_sums import RowSums
 from antithetic.solvers.newton import iterations
 
 GAPS = (1e-2, 1e-4, 1e-8)

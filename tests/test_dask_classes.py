@@ -19,13 +19,13 @@ from antithetic.dask.common import Common
 from antithetic.dask.reading import read_blocks
 from antithetic.dask.scan import Look, census_of, look
 from antithetic.estimators.one_vs_rest import AllClasses
+from antithetic.exact.certificate import certified_gap
+from antithetic.exact.class_sums import ClassSums
+from antithetic.exact.sums import ClassedSums
 from antithetic.orders.in_order import InOrder
-from antithetic.problem.certificate import certified_gap
-from antithetic.problem.class_sums import ClassSums
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.softmax import SoftmaxProblem
-from antithetic.problem.sums import ClassedSums
 
 BLOCKS = [700, 0, 1100, 1200]
 

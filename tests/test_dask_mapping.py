@@ -18,9 +18,9 @@ from antithetic.dask.blocks import Blocks
 from antithetic.dask.cluster import gather
 from antithetic.dask.mapping import add_up, map_blocks, sum_over_blocks
 from antithetic.dask.recipes import divide
+from antithetic.exact.row_sums import RowSums
+from antithetic.exact.row_totals import row_totals
 from antithetic.problem import Problem
-from antithetic.problem.curvature import RowSums
-from antithetic.problem.row_totals import row_totals
 
 
 @pytest.fixture(scope="module")

@@ -27,10 +27,10 @@ from antithetic.dask.scan import Look, census_of, look
 from antithetic.dask.sums import BlockSums
 from antithetic.estimators.model_file import LinearModel
 from antithetic.estimators.one_vs_rest import OneVsRest
+from antithetic.exact.certificate import certified_gap
+from antithetic.exact.row_sums import RowSums
 from antithetic.orders.in_order import InOrder
 from antithetic.problem import Problem
-from antithetic.problem.certificate import certified_gap
-from antithetic.problem.curvature import RowSums
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton.sizes import level_sizes

@@ -26,7 +26,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from antithetic import LinearModel, LogisticRegression, LogisticRegressionCV
-from antithetic.problem.class_sums import ClassSums
+from antithetic.exact.class_sums import ClassSums
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton import stored, whitened
 from antithetic.solvers.newton.iterations import Newton

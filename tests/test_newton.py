@@ -19,13 +19,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 import antithetic
+from antithetic.exact.drawing import draw_places, thin_out
+from antithetic.exact.row_sums import RowSums
+from antithetic.exact.sums import Evaluation
 from antithetic.problem import Problem
 from antithetic.problem.constant import best_constant
-from antithetic.problem.curvature import RowSums
-from antithetic.problem.drawing import draw_places, thin_out
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.problem.sums import Evaluation
 from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.newton import iterations, models, solve_path, solve_problem, sums_of
 from antithetic.solvers.newton import solver as newton_solver

@@ -12,9 +12,9 @@ from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
 from strategies import problems, weights
 
+from antithetic.exact.optimality import dual_objective, duality_gap, gradient_mapping_norm
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.optimality import dual_objective, duality_gap, gradient_mapping_norm
 from antithetic.problem.penalties import OwnPenalty
 
 pytestmark = pytest.mark.kernel

@@ -23,7 +23,7 @@ LAYERS = [
     ("_core",),
     ("_util",),
     ("problem",),
-    ("pairing",),
+    ("pairing", "exact"),
     ("orders",),
     ("solvers",),
     ("training",),

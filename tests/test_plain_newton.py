@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from antithetic import LogisticRegression
+from antithetic.exact.row_sums import RowSums
 from antithetic.problem import Problem
-from antithetic.problem.curvature import RowSums
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton import plain, solve_path, solve_problem, sums_of

@@ -18,11 +18,11 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 from strategies import weights
 
+from antithetic.exact.optimality import duality_gap
 from antithetic.orders import Balanced, Shuffle
 from antithetic.orders.batches import Batches, cut
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.optimality import duality_gap
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers import After
 from antithetic.solvers.choice import Choice

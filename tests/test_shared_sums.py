@@ -12,9 +12,9 @@ import pytest
 from scipy import sparse
 
 from antithetic._util.threads import in_shares
+from antithetic.exact.class_sums import ClassSums
+from antithetic.exact.row_sums import RowSums
 from antithetic.problem import Problem, class_hessians, class_rows, curvature, shared_sums
-from antithetic.problem.class_sums import ClassSums
-from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton.solver import make_newton
 

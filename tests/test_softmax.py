@@ -15,9 +15,9 @@ from sklearn.metrics import log_loss
 
 import antithetic
 from antithetic import SGDClassifier, minimize
+from antithetic.exact.optimality import duality_gap, gradient_mapping_norm
 from antithetic.orders import Balanced, Given, Importance, Shuffle, Stratified
 from antithetic.problem import SoftmaxProblem
-from antithetic.problem.optimality import duality_gap, gradient_mapping_norm
 from antithetic.solvers.softmax import softmax_batch_size, softmax_sgd
 from antithetic.solvers.softmax_steps import _refine, find_softmax_steps, split_rows
 from antithetic.solvers.state import State

@@ -15,9 +15,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from antithetic import DivergenceError, LogisticRegression, SGDClassifier, minimize
 from antithetic._core.schedules import INVERSE_TIME
+from antithetic.exact.gap import newton_decrement
 from antithetic.orders.batches import cut
 from antithetic.problem import SoftmaxProblem
-from antithetic.problem.gap import newton_decrement
 from antithetic.problem.losses import SOFTMAX
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import find_preconditioner, moments_of

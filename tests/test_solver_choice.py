@@ -37,11 +37,11 @@ from solver_cases import (
 )
 
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize, pair
+from antithetic.exact.optimality import gradient_mapping_norm
 from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, Uniform
 from antithetic.orders.words import read_order
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.optimality import gradient_mapping_norm
 from antithetic.steps import Auto, Constant
 from antithetic.stopping import Target
 from antithetic.training.gap import start_of

@@ -8,9 +8,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from antithetic import SGDClassifier, SGDRegressor, minimize
+from antithetic.exact.optimality import duality_gap, gradient_mapping_norm
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
-from antithetic.problem.optimality import duality_gap, gradient_mapping_norm
 from antithetic.solvers import sgd
 from antithetic.steps import Adaptive
 from antithetic.stopping import Target

@@ -14,13 +14,13 @@ from sklearn.model_selection import cross_val_score
 
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize
 from antithetic._core.losses import HUBER
+from antithetic.exact.gap import aitken_gap, newton_decrement
+from antithetic.exact.row_sums import RowSums
+from antithetic.exact.row_totals import evaluate
 from antithetic.problem import Problem
 from antithetic.problem.constant import best_constant
-from antithetic.problem.curvature import RowSums
-from antithetic.problem.gap import aitken_gap, newton_decrement
 from antithetic.problem.losses import LOSSES, Loss
 from antithetic.problem.preconditioner import moments_of
-from antithetic.problem.row_totals import evaluate
 from antithetic.problem.softmax import SoftmaxProblem
 from antithetic.steps import Auto
 from antithetic.training.gap import start_of

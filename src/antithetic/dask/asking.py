@@ -22,8 +22,8 @@ from antithetic.dask.questions import (
     join_drawn,
     solve_drawn,
 )
+from antithetic.exact.sums import Evaluation, Outcome, Vector
 from antithetic.problem.penalties import Penalty
-from antithetic.problem.sums import Evaluation, Outcome, Vector
 
 _ROWS_PER_COLUMN = 200.0  # of a sample, which one worker holds
 # A sample takes the time of some 16 passes over its rows, on one worker while the others wait.

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.dask.kept_sample import KeptSample
-from antithetic.problem.class_hessians import penalised
-from antithetic.problem.class_points import ClassPoints
-from antithetic.problem.class_rows import are_far
-from antithetic.problem.class_shares import best_constants, move_chances, move_gradient
-from antithetic.problem.class_sums import ClassSums
-from antithetic.problem.sums import Dual, Evaluation, Vector, Whitening
+from antithetic.exact.class_hessians import penalised
+from antithetic.exact.class_points import ClassPoints
+from antithetic.exact.class_rows import are_far
+from antithetic.exact.class_shares import best_constants, move_chances, move_gradient
+from antithetic.exact.class_sums import ClassSums
+from antithetic.exact.sums import Dual, Evaluation, Vector, Whitening
 from antithetic.solvers.newton.choice import is_solved_by_sample
 from antithetic.solvers.newton.multinomial import solve_sample
 from antithetic.solvers.newton.sampled import MOST_CHANCES
@@ -26,7 +26,7 @@ _ROWS_PER_WEIGHT = 7.0  # of the sample that is kept: more would not save rounds
 class ClassBlockSums(KeptSample, ClassPoints):
     """Sums over the rows of many classes in all blocks; each sum is one pass over the blocks.
 
-    On one machine, :class:`antithetic.problem.class_sums.ClassSums` does the same. The parameters
+    On one machine, :class:`antithetic.exact.class_sums.ClassSums` does the same. The parameters
     are those of :class:`KeptSample`.
     """
 

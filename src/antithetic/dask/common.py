@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from antithetic.dask.blocks import Block
 from antithetic.estimators.one_vs_rest import AllClasses, OneVsRest
+from antithetic.exact.class_sums import ClassSums
+from antithetic.exact.row_sums import RowSums
 from antithetic.orders import Order
 from antithetic.orders.units import Table
 from antithetic.problem import Problem
-from antithetic.problem.class_sums import ClassSums
-from antithetic.problem.curvature import RowSums
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import ElasticNet, Penalty
 from antithetic.solvers import Solver

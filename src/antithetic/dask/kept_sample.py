@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from antithetic.dask.asking import Asking
-from antithetic.problem.sums import Vector
+from antithetic.exact.sums import Vector
 from antithetic.solvers.newton.multinomial import solve_sample
 from antithetic.solvers.newton.sampled import solve_system
 

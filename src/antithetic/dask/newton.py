@@ -15,7 +15,7 @@ from antithetic.dask.class_sums import ClassBlockSums
 from antithetic.dask.common import Common
 from antithetic.dask.moments import Census
 from antithetic.dask.sums import BlockSums
-from antithetic.problem.sums import Vector
+from antithetic.exact.sums import Vector
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.path import begin

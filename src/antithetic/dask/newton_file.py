@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from antithetic.dask.checkpoint import ADVICE, check_same, checked_mark, require
 from antithetic.dask.newton import HISTORY, NewtonRounds, Reached, Standings
+from antithetic.exact.sums import Evaluation
 from antithetic.pairing import store
-from antithetic.problem.sums import Evaluation
 from antithetic.solvers.newton import stored
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton

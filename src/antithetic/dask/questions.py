@@ -1,7 +1,7 @@
 """Tasks of Newton's method: sums over the rows of a block at some weights, and drawing rows.
 
-A sum is that of :class:`antithetic.problem.curvature.RowSums` or, with many classes,
-:class:`antithetic.problem.class_sums.ClassSums`, times the block's share of all rows, so that the
+A sum is that of :class:`antithetic.exact.row_sums.RowSums` or, with many classes,
+:class:`antithetic.exact.class_sums.ClassSums`, times the block's share of all rows, so that the
 results of the blocks add up to that of all rows. A task is a pure function of the block and the
 question: it does not matter which worker runs it, or how often.
 """
@@ -19,10 +19,10 @@ from scipy import sparse
 from antithetic.dask.blocks import Block, open_block
 from antithetic.dask.common import Common
 from antithetic.dask.tasks import one_thread
-from antithetic.problem.class_sums import ClassSums
-from antithetic.problem.curvature import RowSums
-from antithetic.problem.row_totals import row_totals
-from antithetic.problem.sums import Evaluation, Outcome, Vector
+from antithetic.exact.class_sums import ClassSums
+from antithetic.exact.row_sums import RowSums
+from antithetic.exact.row_totals import row_totals
+from antithetic.exact.sums import Evaluation, Outcome, Vector
 
 _FEW_GROUPS = 8
 

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.dask.kept_sample import KeptSample
-from antithetic.problem.sums import Dual, Evaluation, Vector
+from antithetic.exact.sums import Dual, Evaluation, Vector
 
 
 class BlockSums(KeptSample):
     """Sums over the rows of one problem in all blocks; each sum is one pass over the blocks.
 
-    On one machine, :class:`antithetic.problem.curvature.RowSums` does the same. Slopes and
+    On one machine, :class:`antithetic.exact.row_sums.RowSums` does the same. Slopes and
     curvatures of rows stay in the tasks that need them, and are computed again for each sum. The
     parameters are those of :class:`Asking`.
     """

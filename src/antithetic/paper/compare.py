@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._util.validation import block_rows
+from antithetic.exact.certificate import certified_gap
 from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
 from antithetic.paper.advise import Advice, advise
 from antithetic.problem import Problem
-from antithetic.problem.certificate import certified_gap
 from antithetic.solvers import DivergenceError
 from antithetic.solvers.newton import solve_problem, sums_of
 from antithetic.solvers.step_search import find_steps, noise_of_balanced

@@ -12,8 +12,8 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from antithetic.estimators.logistic import LogisticRegression
+from antithetic.exact.optimality import duality_gap
 from antithetic.problem import Problem, SoftmaxProblem
-from antithetic.problem.optimality import duality_gap
 from antithetic.solvers.newton import solve_problem
 from antithetic.training.minimize import minimize
 

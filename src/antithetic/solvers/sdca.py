@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from antithetic._core import kernels
 from antithetic._core.losses import DUAL_STEPS, HINGE, SQUARED_ERROR, SQUARED_HINGE
 from antithetic._util.validation import check_coef, check_number
+from antithetic.exact.optimality import duality_gap, mean_row
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.optimality import duality_gap, mean_row
 from antithetic.problem.smoothness import squared_norms
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.state import After, Solution, State

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core.losses import PERCEPTRON
-from antithetic.problem import Problem, SoftmaxProblem
-from antithetic.problem.class_shares import best_constants
-from antithetic.problem.constant import best_constant, constant_of
-from antithetic.problem.gap import (
+from antithetic.exact.class_shares import best_constants
+from antithetic.exact.gap import (
     aitken_gap,
     has_newton_decrement,
     needs_products,
     newton_decrement,
 )
+from antithetic.problem import Problem, SoftmaxProblem
+from antithetic.problem.constant import best_constant, constant_of
 from antithetic.problem.losses import Loss
 from antithetic.solvers.state import Solution
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from antithetic.exact.gap import has_newton_decrement
 from antithetic.orders import Order, Uniform
 from antithetic.orders.pool import Draws, Pool
 from antithetic.orders.units import Table
 from antithetic.problem import Problem
-from antithetic.problem.gap import has_newton_decrement
 from antithetic.problem.preconditioner import Preconditioner, find_preconditioner, moments_of
 from antithetic.solvers import SOLVERS, Solver, check_solver, make_solver
 from antithetic.solvers.choice import Choice

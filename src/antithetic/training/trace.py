@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from antithetic._util.settings import Settings
 from antithetic._util.validation import check_coef
-from antithetic.orders import Order
-from antithetic.orders.words import name_order
-from antithetic.problem import Problem, ratio
-from antithetic.problem.optimality import (
+from antithetic.exact.optimality import (
     check_gap,
     check_gradient,
     duality_gap,
     gradient_mapping_norm,
 )
+from antithetic.orders import Order
+from antithetic.orders.words import name_order
+from antithetic.problem import Problem, ratio
 from antithetic.solvers import SOLVERS
 from antithetic.solvers.state import Solution
 from antithetic.training.stopping import Stop, Target

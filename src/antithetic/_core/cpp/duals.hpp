@@ -1,4 +1,4 @@
-// Slopes that are allowed as dual variables, and what they cost: see problem/certificate.py.
+// Slopes that are allowed as dual variables, and what they cost: see exact/certificate.py.
 #pragma once
 
 #include "steps.hpp"

@@ -144,7 +144,7 @@ class Run {
     if (problem_.has_intercept && bound_ <= allowed()) distance_ = bound_with_intercept();
   }
 
-  // The dual of an intercept asks for slopes that sum to zero: see problem/certificate.py.
+  // The dual of an intercept asks for slopes that sum to zero: see exact/certificate.py.
   double bound_with_intercept() {
     double up = 0.0, down = 0.0;
     for (const double slope : slopes_) (slope > 0.0 ? up : down) += std::abs(slope);

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._core.losses import LOG_LOSS
+from antithetic.exact.row_sums import RowSums
 from antithetic.problem import Problem
 from antithetic.problem.centre import centre_of
-from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.solvers.newton.epoch_start import epoch_start
 from antithetic.solvers.newton.few_rows import are_few_rows, as_given_back, solve_few_rows

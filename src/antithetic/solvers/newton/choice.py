@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from antithetic.problem.sums import ClassedSums, Sums
+from antithetic.exact.sums import ClassedSums, Sums
 from antithetic.solvers.newton.models import (
     MOST_COLUMNS,
     Conjugate,

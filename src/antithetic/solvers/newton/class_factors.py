@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from antithetic.problem.sums import Vector, diagonal_of
+from antithetic.exact.sums import Vector, diagonal_of
 from antithetic.solvers.newton.factor import Factor
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antithetic.problem.sums import Vector
+from antithetic.exact.sums import Vector
 
 
 class RoughSolution(NamedTuple):

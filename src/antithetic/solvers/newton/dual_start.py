@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core.losses import DUAL_STEPS
+from antithetic.exact.optimality import dual_objective
 from antithetic.problem import Problem
-from antithetic.problem.optimality import dual_objective
 from antithetic.solvers.sdca import Sdca, make_sdca
 
 _EPOCHS, _MOST_EPOCHS = 10, 100

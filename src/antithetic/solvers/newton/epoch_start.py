@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from antithetic.exact.row_sums import RowSums
 from antithetic.problem import Problem
-from antithetic.problem.curvature import RowSums
 from antithetic.problem.preconditioner import find_preconditioner, moments_of
 
 _LEAST_ROWS = 1500  # of which an epoch leads somewhere

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
-from antithetic.problem.sums import Vector, diagonal_of
+from antithetic.exact.sums import Vector, diagonal_of
 from antithetic.solvers.divergence import DivergenceError, overflow_message
 
 _FIRST_SHIFT = 1e-12  # of the diagonal of a matrix that rounding made indefinite

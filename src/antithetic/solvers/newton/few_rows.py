@@ -9,10 +9,10 @@ import numpy as np
 
 from antithetic._core import kernels
 from antithetic._util.validation import Matrix
-from antithetic.problem.certificate import certified_gap
-from antithetic.problem.curvature import RowSums
+from antithetic.exact.certificate import certified_gap
+from antithetic.exact.row_sums import RowSums
+from antithetic.exact.sums import Vector
 from antithetic.problem.penalties import Penalty
-from antithetic.problem.sums import Vector
 from antithetic.solvers.newton.goal import FEW_ROWS, FREE_ITERATIONS, Goal
 
 _MOST_COLUMNS = 128  # of a Hessian that BLAS would not form any faster

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from antithetic.problem.sums import ClassedSums, Evaluation, Vector
+from antithetic.exact.sums import ClassedSums, Evaluation, Vector
 
 
 def best_shift(coef: Vector, l1: float, l2: float) -> Vector:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antithetic.problem.sums import Sums
+from antithetic.exact.sums import Sums
 
 FEW_ROWS = 1500  # below which digits cost nothing
 FREE_ITERATIONS = 50  # after which no more digits than were asked for are free

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antithetic.problem.sums import Evaluation
+from antithetic.exact.sums import Evaluation
 
 
 class Iterate(NamedTuple):

@@ -8,8 +8,8 @@ from typing import cast
 
 import numpy as np
 
-from antithetic.problem.certificate import certified_gap
-from antithetic.problem.sums import ClassedSums, Evaluation, Sums, Vector
+from antithetic.exact.certificate import certified_gap
+from antithetic.exact.sums import ClassedSums, Evaluation, Sums, Vector
 from antithetic.solvers.newton.choice import (
     choose_model,
     has_hessian,

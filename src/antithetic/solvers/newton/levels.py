@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.problem.sums import Evaluation, Sampled, Sums, Vector
+from antithetic.exact.sums import Evaluation, Sampled, Sums, Vector
 from antithetic.solvers.newton.models import Model
 from antithetic.solvers.newton.plain import Alternative, plain_start
 from antithetic.solvers.newton.renewal import is_worth_renewing

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from antithetic._core import kernels
-from antithetic.problem.sums import Evaluation, Sums, Vector, diagonal_of
+from antithetic.exact.sums import Evaluation, Sums, Vector, diagonal_of
 from antithetic.solvers.newton.factor import Factor, Inverse
 
 MOST_COLUMNS = 4000  # of a Hessian that is formed

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.validation import Matrix
+from antithetic.exact.class_hessians import MOST_SQUARE
+from antithetic.exact.class_rows import ROWS_PER_COLUMN
+from antithetic.exact.class_sums import ClassSums
+from antithetic.exact.row_sums import RowSums
+from antithetic.exact.sums import Vector
 from antithetic.problem.centre import centre_of
-from antithetic.problem.class_hessians import MOST_SQUARE
-from antithetic.problem.class_rows import ROWS_PER_COLUMN
-from antithetic.problem.class_sums import ClassSums
-from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
-from antithetic.problem.sums import Vector
 from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from antithetic.exact.sums import Vector
 from antithetic.problem.penalties import Penalty
-from antithetic.problem.sums import Vector
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
 

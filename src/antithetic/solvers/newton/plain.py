@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antithetic.problem.sums import Evaluation, Sums, Vector
+from antithetic.exact.sums import Evaluation, Sums, Vector
 from antithetic.solvers.newton.conjugate import conjugate_gradients
 from antithetic.solvers.newton.models import QuasiNewton, factor_passes, hessian_passes
 from antithetic.solvers.newton.renewal import is_worth_renewing

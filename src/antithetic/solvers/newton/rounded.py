@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from antithetic.problem.sums import Vector
+from antithetic.exact.sums import Vector
 from antithetic.solvers.newton.iterate import Iterate
 from antithetic.solvers.newton.iterations import Newton
 

@@ -12,9 +12,9 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from antithetic.problem.class_sums import ClassSums
-from antithetic.problem.curvature import RowSums
-from antithetic.problem.sums import Evaluation, Sums, Vector, diagonal_of
+from antithetic.exact.class_sums import ClassSums
+from antithetic.exact.row_sums import RowSums
+from antithetic.exact.sums import Evaluation, Sums, Vector, diagonal_of
 from antithetic.solvers.newton.conjugate import conjugate_gradients
 from antithetic.solvers.newton.factor import Inverse
 from antithetic.solvers.newton.models import QuasiNewton

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antithetic.problem.sums import Evaluation, Sums, Vector
+from antithetic.exact.sums import Evaluation, Sums, Vector
 from antithetic.solvers.newton.models import Proposal
 
 _ENOUGH = 1e-4  # share of the expected fall that a step must keep

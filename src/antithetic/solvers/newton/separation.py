@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from antithetic.problem.curvature import RowSums
-from antithetic.problem.sums import Vector
+from antithetic.exact.row_sums import RowSums
+from antithetic.exact.sums import Vector
 from antithetic.solvers.newton.factor import Factor
 
 _MOST_COLUMNS = 4000  # of a Hessian that is formed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from antithetic.problem.sums import Sums
+from antithetic.exact.sums import Sums
 from antithetic.solvers.newton.models import hessian_passes
 
 _LEAST_ROWS = 1500  # fewer are not worth a sample

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from antithetic._util.threads import default_threads, limit_blas
 from antithetic._util.validation import check_coef, check_number
+from antithetic.exact.certificate import certified_gap
+from antithetic.exact.row_sums import RowSums
 from antithetic.orders.batches import Batches
 from antithetic.orders.in_order import InOrder
 from antithetic.problem import Problem
-from antithetic.problem.certificate import certified_gap
-from antithetic.problem.curvature import RowSums
 from antithetic.problem.penalties import Penalty
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.newton import sums_of

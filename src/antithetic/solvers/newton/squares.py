@@ -18,12 +18,12 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._util.threads import default_threads
+from antithetic.exact.certificate import certified_gap
+from antithetic.exact.row_sums import ENTRIES_PER_THREAD, RowSums
+from antithetic.exact.sums import Vector, diagonal_of
 from antithetic.problem import Problem
 from antithetic.problem.centre import centre_of
-from antithetic.problem.certificate import certified_gap
-from antithetic.problem.curvature import ENTRIES_PER_THREAD, RowSums
 from antithetic.problem.kernel_rows import kernel_rows
-from antithetic.problem.sums import Vector, diagonal_of
 from antithetic.solvers.newton.factor import Factor
 
 _MOST_COLUMNS = 1500  # beyond which BLAS keeps more of the products in the caches

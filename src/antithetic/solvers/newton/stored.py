@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from antithetic.problem.sums import Evaluation, Vector, Whitening
+from antithetic.exact.sums import Evaluation, Vector, Whitening
 from antithetic.solvers.newton.factor import Factor
 from antithetic.solvers.newton.iterations import Newton
 from antithetic.solvers.newton.models import Conjugate, QuasiNewton, WithL1, WorkingSet

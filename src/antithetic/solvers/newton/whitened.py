@@ -17,8 +17,8 @@ from typing import cast
 
 import numpy as np
 
-from antithetic.problem.class_sums import ClassSums
-from antithetic.problem.sums import ClassedSums, Evaluation, Sums, Vector, Whitening
+from antithetic.exact.class_sums import ClassSums
+from antithetic.exact.sums import ClassedSums, Evaluation, Sums, Vector, Whitening
 from antithetic.solvers.newton.class_factors import ClassFactors
 from antithetic.solvers.newton.conjugate import conjugate_gradients
 from antithetic.solvers.newton.factor import Factor

@@ -18,10 +18,10 @@ from scipy import sparse
 from scipy.special import softmax
 
 from antithetic._core import kernels
-from antithetic.problem.class_hessians import ClassHessians, spread_places
-from antithetic.problem.class_shares import move_chances, move_gradient
-from antithetic.problem.shared_sums import Sums, add_up
-from antithetic.problem.sums import Dual, Evaluation, Outcome, Vector
+from antithetic.exact.class_hessians import ClassHessians, spread_places
+from antithetic.exact.class_shares import move_chances, move_gradient
+from antithetic.exact.shared_sums import Sums, add_up
+from antithetic.exact.sums import Dual, Evaluation, Outcome, Vector
 
 _FEW_CLASSES = 32  # of which a product with zeros costs less than to make a sparse matrix
 _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from antithetic.problem.sums import Vector
+from antithetic.exact.sums import Vector
 
 _MOST_PRODUCTS = 12
 _ENOUGH = 0.02  # of what conjugate gradients have gained, in one step or in all that would follow

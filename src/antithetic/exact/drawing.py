@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic.exact.sums import Vector
 from antithetic.problem.objective import Problem
-from antithetic.problem.sums import Vector
 
 _SHARE_OF_RARE = 0.2  # of a sample
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from antithetic.exact.sums import Vector
 from antithetic.problem.penalties import Penalty
-from antithetic.problem.sums import Vector
 
 
 class ClassPoints:

@@ -13,14 +13,11 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS, SQUARED_ERROR
-from antithetic.problem.class_rows import effective_rows
-from antithetic.problem.constant import best_constant
-from antithetic.problem.drawing import draw_places, rows_by_class, thin_out
-from antithetic.problem.objective import Problem
-from antithetic.problem.penalties import Penalty
-from antithetic.problem.row_totals import evaluation, visit
-from antithetic.problem.shared_sums import add_up
-from antithetic.problem.sums import (
+from antithetic.exact.class_rows import effective_rows
+from antithetic.exact.drawing import draw_places, rows_by_class, thin_out
+from antithetic.exact.row_totals import evaluation, visit
+from antithetic.exact.shared_sums import add_up
+from antithetic.exact.sums import (
     Dual,
     Evaluation,
     Outcome,
@@ -28,6 +25,9 @@ from antithetic.problem.sums import (
     absolute_predictions,
     diagonal_of,
 )
+from antithetic.problem.constant import best_constant
+from antithetic.problem.objective import Problem
+from antithetic.problem.penalties import Penalty
 
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
 _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._util.validation import Matrix
-from antithetic.problem.class_points import ClassPoints
-from antithetic.problem.class_shares import best_constants
+from antithetic.exact.class_points import ClassPoints
+from antithetic.exact.class_shares import best_constants
+from antithetic.exact.shared_sums import threads_worth
+from antithetic.exact.sums import Vector
 from antithetic.problem.penalties import Penalty
-from antithetic.problem.shared_sums import threads_worth
-from antithetic.problem.sums import Vector
 
 _ROWS_AT_ONCE = 1024  # of a dense block
 # One thread of BLAS takes products of so many multiplications without copies of its matrices,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from antithetic.problem.sums import Evaluation, Sums, Vector
+from antithetic.exact.sums import Evaluation, Sums, Vector
 
 
 def certified_gap(sums: Sums, point: Evaluation) -> float:

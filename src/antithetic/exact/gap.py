@@ -13,14 +13,14 @@ from scipy.linalg.lapack import dposv
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
+from antithetic.exact.newton_gain import newton_gain
+from antithetic.exact.row_sums import RowSums
+from antithetic.exact.row_totals import evaluate
+from antithetic.exact.sums import Evaluation, Vector, diagonal_of
 from antithetic.problem.centre import centre_of
-from antithetic.problem.curvature import RowSums
-from antithetic.problem.newton_gain import newton_gain
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import ElasticNet
-from antithetic.problem.row_totals import evaluate
 from antithetic.problem.softmax import SoftmaxProblem
-from antithetic.problem.sums import Evaluation, Vector, diagonal_of
 
 _ROWS_PER_COLUMN = 20  # of the sample whose Hessian is taken
 _MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
@@ -62,7 +62,7 @@ def newton_decrement(
     columns. What columns are centred by, if it is given, need not be their exact mean.
     """
     if isinstance(problem, SoftmaxProblem):
-        from antithetic.problem.class_gap import class_decrement
+        from antithetic.exact.class_gap import class_decrement
 
         return class_decrement(problem, coef, intercept)
     if not problem.fit_intercept:

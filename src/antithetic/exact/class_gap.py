@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from antithetic.exact.class_hessians import MOST_SQUARE
+from antithetic.exact.class_rows import effective_rows
+from antithetic.exact.class_sums import ClassSums
+from antithetic.exact.newton_gain import newton_gain
+from antithetic.exact.sums import Evaluation, Vector
 from antithetic.problem.centre import centre_of
-from antithetic.problem.class_hessians import MOST_SQUARE
-from antithetic.problem.class_rows import effective_rows
-from antithetic.problem.class_sums import ClassSums
-from antithetic.problem.newton_gain import newton_gain
 from antithetic.problem.softmax import SoftmaxProblem
-from antithetic.problem.sums import Evaluation, Vector
 
 _ROWS_PER_COLUMN, _SHARE_OF_ROWS = 20, 8  # of the sample whose second derivatives are taken
 _MOST_COLUMNS = 500  # that are whitened; of more, each is scaled

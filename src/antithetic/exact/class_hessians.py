@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core import kernels
-from antithetic.problem.class_points import ClassPoints
-from antithetic.problem.class_rows import ROWS_PER_COLUMN, ClassRows, effective_rows
-from antithetic.problem.shared_sums import add_up
-from antithetic.problem.sums import Evaluation, Vector, Whitening
+from antithetic.exact.class_points import ClassPoints
+from antithetic.exact.class_rows import ROWS_PER_COLUMN, ClassRows, effective_rows
+from antithetic.exact.shared_sums import add_up
+from antithetic.exact.sums import Evaluation, Vector, Whitening
 
 MOST_SQUARE = 3000  # columns of a matrix of their products
 

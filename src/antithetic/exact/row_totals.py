@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from antithetic.problem.sums import Evaluation, Vector
+from antithetic.exact.sums import Evaluation, Vector
 
 if TYPE_CHECKING:
-    from antithetic.problem.curvature import RowSums
+    from antithetic.exact.row_sums import RowSums
 
 _Totals = tuple[float, float, float, float]
 _NOTHING = np.empty(0)

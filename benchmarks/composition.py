@@ -32,11 +32,11 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import antithetic
+from antithetic.exact.optimality import duality_gap, gradient_mapping_norm
 from antithetic.orders import Importance, Order, Pairs, Shuffle, Stratified, Uniform
 from antithetic.orders.words import ORDERS
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
-from antithetic.exact.optimality import duality_gap, gradient_mapping_norm
 from antithetic.problem.smoothness import row_squares
 from antithetic.stopping import Target
 

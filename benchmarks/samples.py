@@ -23,8 +23,8 @@ from common import Figure, best_seconds, close, load, machine, report
 from scipy import sparse
 
 import antithetic
-from antithetic.problem import curvature
 from antithetic.exact.row_sums import RowSums
+from antithetic.problem import curvature
 from antithetic.solvers.newton import iterations
 
 GAPS = (1e-2, 1e-4, 1e-8)

@@ -8,12 +8,12 @@ import reference_classes as twin
 from scipy import sparse
 
 from antithetic._core import kernels
+from antithetic.exact import class_hessians, class_rows
 from antithetic.exact.certificate import certified_gap
 from antithetic.exact.class_hessians import thinned
 from antithetic.exact.class_shares import best_constants, move_chances
 from antithetic.exact.class_sums import ClassSums
 from antithetic.exact.sums import ClassedSums
-from antithetic.problem import class_hessians, class_rows
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton.class_factors import ClassFactors
 from antithetic.solvers.newton.gauge import best_shift, regauge

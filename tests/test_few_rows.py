@@ -13,8 +13,8 @@ from scipy import sparse
 import antithetic
 from antithetic import SGDClassifier, SGDRegressor
 from antithetic._core import kernels
+from antithetic.exact import gap as gaps
 from antithetic.problem import Problem
-from antithetic.problem import gap as gaps
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 RNG = np.random.default_rng(0)

@@ -12,9 +12,10 @@ import pytest
 from scipy import sparse
 
 from antithetic._util.threads import in_shares
+from antithetic.exact import class_hessians, class_rows, row_sums, shared_sums
 from antithetic.exact.class_sums import ClassSums
 from antithetic.exact.row_sums import RowSums
-from antithetic.problem import Problem, class_hessians, class_rows, curvature, shared_sums
+from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton.solver import make_newton
 
@@ -34,8 +35,8 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(class_rows, "_ENTRIES_AT_ONCE", 200)
     monkeypatch.setattr(class_rows, "_ROWS_AT_ONCE", 13)
     monkeypatch.setattr(class_rows, "_FEW_ROWS", 1)
-    monkeypatch.setattr(curvature, "_ENTRIES_AT_ONCE", 100)
-    monkeypatch.setattr(curvature, "ENTRIES_PER_THREAD", 1)
+    monkeypatch.setattr(row_sums, "_ENTRIES_AT_ONCE", 100)
+    monkeypatch.setattr(row_sums, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr(RowSums, "has_few_pairs", False)
     monkeypatch.setattr(class_hessians, "ROWS_PER_COLUMN", 1e9)
 
@@ -98,7 +99,7 @@ def test_threads_treat_overflow_as_their_caller_does():
 # ---- sums
 
 
-def class_sums(rows, threads):
+def many_classes(rows, threads):
     sums = ClassSums(rows, LABELS, K, PENALTY, WEIGHT, X.mean(axis=0), threads)
     theta, along = np.random.default_rng(1).normal(size=(2, K * (D + 1)))
     point = sums.at(theta)
@@ -112,7 +113,7 @@ def class_sums(rows, threads):
     yield sums.dual_cost(point, 0.7, 0.8)
 
 
-def row_sums(rows, threads):
+def two_classes(rows, threads):
     targets = np.where(LABELS > 1, 1.0, -1.0)
     problem = Problem.build(
         rows, targets, loss="log_loss", sample_weight=WEIGHT, fit_intercept=True
@@ -125,7 +126,7 @@ def row_sums(rows, threads):
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("found", [class_sums, row_sums])
+@pytest.mark.parametrize("found", [many_classes, two_classes])
 def test_sums_of_several_threads_are_those_of_one(make, dtype, found):
     rows = make(X.astype(dtype))
     one = list(found(rows, 1))
@@ -174,7 +175,7 @@ def test_more_threads_than_the_work_is_worth_make_no_more_parts():
 
 def test_newton_uses_no_more_threads_than_the_environment_allows(monkeypatch):
     """The processes of a search over parameters would compete for the cores otherwise."""
-    monkeypatch.setattr(curvature, "ENTRIES_PER_THREAD", 1)
+    monkeypatch.setattr(row_sums, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr("antithetic._util.threads.count_threads", lambda _: 8)
     problem = Problem.build(X, np.where(LABELS > 1, 1.0, -1.0), loss="log_loss", l2=0.1)
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

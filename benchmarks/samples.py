@@ -23,8 +23,8 @@ from common import Figure, best_seconds, close, load, machine, report
 from scipy import sparse
 
 import antithetic
+from antithetic.exact import row_sums
 from antithetic.exact.row_sums import RowSums
-from antithetic.problem import curvature
 from antithetic.solvers.newton import iterations
 
 GAPS = (1e-2, 1e-4, 1e-8)
@@ -75,7 +75,7 @@ def counted(n: int) -> Iterator[list[float]]:
     """Add up the visits to all n rows."""
     visits = [0.0]
     kept = {name: getattr(RowSums, name) for name in ("_gram", "times", "diagonal", "scales")}
-    visit = curvature.visit
+    visit = row_sums.visit
 
     def counting(method: Callable, cost: Callable[[RowSums], float]) -> Callable:
         def call(sums: RowSums, *given: object, **named: object) -> object:
@@ -84,7 +84,7 @@ def counted(n: int) -> Iterator[list[float]]:
 
         return call
 
-    curvature.visit = counting(visit, lambda _sums: 1.0)
+    row_sums.visit = counting(visit, lambda _sums: 1.0)
     for name, method in kept.items():
         hessian = name == "_gram"
         setattr(
@@ -95,7 +95,7 @@ def counted(n: int) -> Iterator[list[float]]:
     try:
         yield visits
     finally:
-        curvature.visit = visit
+        row_sums.visit = visit
         for name, method in kept.items():
             setattr(RowSums, name, method)
 

@@ -168,6 +168,19 @@ def test_a_device_is_written_to_and_stays(write):
     assert (after.st_ino, after.st_rdev) == (before.st_ino, before.st_rdev)
 
 
+@pytest.mark.skipif(not Path(os.devnull).is_char_device(), reason="Windows has another one")
+@every_writer
+def test_the_null_device_takes_every_file(write, monkeypatch):
+    """It says that it is at its beginning after each write, which archives do not expect."""
+
+    def refuse(*_arguments):
+        raise AssertionError("a device must not be replaced")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    write(Path(os.devnull))
+    assert Path(os.devnull).is_char_device()
+
+
 @contextmanager
 def full_disk():
     """Let no file of this process grow."""

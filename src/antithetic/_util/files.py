@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Iterator
@@ -25,7 +26,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     It is a new file beside the target, renamed once all of it is on the disk: after an error, a
     full disk, Ctrl-C or a crash the old file remains. An existing file keeps its permissions. A
     symbolic link stays, and the file that it leads to is replaced. A device or a pipe is written
-    to. An OSError names ``path``.
+    to once the block has ended, since some devices do not know how much they were given. An OSError
+    names ``path``.
     """
     with naming(path):
         try:
@@ -33,8 +35,10 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         except FileNotFoundError:
             mode = None
     if mode is not None and not stat.S_ISREG(mode):
+        content = io.BytesIO()
+        yield content
         with naming(path), open(path, "wb") as special:
-            yield special
+            special.write(content.getbuffer())
         return
     target = os.path.realpath(path)
     folder, name = os.path.split(target)

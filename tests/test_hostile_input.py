@@ -331,6 +331,23 @@ def test_the_column_of_a_word_or_missing_value_is_named(call, entry, said):
         call(frame, Y)
 
 
+@pytest.mark.parametrize("fit", [SGDClassifier().fit, LogisticRegression().fit])
+def test_the_column_of_a_missing_value_of_pandas_is_named(fit):
+    """Columns of its nullable types hold a value that cannot be converted to a float."""
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": X[:, 0], "seen": pd.array(X[:, 1], dtype="Float64")})
+    frame.loc[7, "seen"] = pd.NA
+    with pytest.raises(ValueError, match=r"Input X contains NaN[^$]*row 7 has '<NA>' in .*'seen'"):
+        fit(frame, Y)
+
+
+def test_a_word_among_the_targets_is_not_looked_for_in_the_rows():
+    targets = X[:, 0].astype(object)
+    targets[7] = "Rome"
+    with pytest.raises(ValueError, match=r"could not convert string to float: 'Rome'$"):
+        SGDRegressor().fit(X, targets)
+
+
 def test_a_misspelt_loss_is_met_with_the_right_name():
     """The name that earlier versions of scikit-learn used leads to the one that it has now."""
     for call in (lambda: SGDClassifier("log").fit(X, Y), lambda: minimize(X, Y, loss="log")):

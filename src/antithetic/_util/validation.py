@@ -127,18 +127,18 @@ def _check_dense(X: Any, name: str) -> NDArray[np.floating]:
     except (TypeError, ValueError) as error:
         if rows.dtype.kind not in "OSU":
             raise
-        place = _first_without_number(rows, getattr(X, "columns", None))
+        place = _first_without_number(rows, getattr(X, "columns", None)) or f"got {rows.dtype}"
         raise ValueError(f"{name} must be real numbers; {place}") from error
 
 
-def _first_without_number(rows: NDArray[Any], columns: Any = None) -> str:
-    """Say which entry cannot be converted to a number."""
+def _first_without_number(rows: NDArray[Any], columns: Any = None) -> str | None:
+    """Say which entry cannot be converted to a number; None if all can."""
     for place, entry in zip(np.ndindex(rows.shape), rows.flat, strict=True):
         try:
             float(entry)
         except (TypeError, ValueError):
             return f"row {place[0]} has {str(entry)[:40]!r} in {_column(place[1], columns)}"
-    return f"got {rows.dtype}"
+    return None
 
 
 def _column(number: int, columns: Any) -> str:
@@ -165,18 +165,21 @@ def _misplaced(X: Any, message: str) -> str | None:
     columns, rows = getattr(X, "columns", None), np.asarray(X)
     if rows.ndim != 2:
         return None
-    if is_text:
-        return (
-            f"X: {_first_without_number(rows, columns)}; turn words into numbers first, for"
-            " example with sklearn.preprocessing.OneHotEncoder"
+    place = _first_without_number(rows, columns) if rows.dtype.kind in "OSU" else None
+    if is_text:  # of y, if there is none in X
+        return place and (
+            f"X: {place}; turn words into numbers first, for example with"
+            " sklearn.preprocessing.OneHotEncoder"
         )
-    undefined = ~np.isfinite(rows.astype(np.float64))
-    if not undefined.any():  # infinite in float32 alone
-        return None
-    row, column = np.argwhere(undefined)[0]
+    if place is None:  # otherwise it holds pandas.NA
+        undefined = ~np.isfinite(rows.astype(np.float64))
+        if not undefined.any():  # infinite in float32 alone
+            return None
+        row, column = np.argwhere(undefined)[0]
+        place = f"row {row} has {rows[row, column]} in {_column(column, columns)}"
     return (
-        f"X: row {row} has {rows[row, column]} in {_column(column, columns)}; remove such rows, or"
-        " fill in missing values first, for example with sklearn.impute.SimpleImputer"
+        f"X: {place}; remove such rows, or fill in missing values first, for example with"
+        " sklearn.impute.SimpleImputer"
     )
 
 

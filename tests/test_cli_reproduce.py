@@ -394,14 +394,18 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path):
     assert len(ids(out)) == 2 + 2 * 4
 
 
-@pytest.mark.parametrize("name", ["report.html", "report-partial.html"])
-def test_a_foreign_page_is_not_overwritten(tmp_path, name):
-    """A foreign page is refused before any work; our own page is replaced."""
-    (tmp_path / name).write_text("<html>my own report</html>")
+@pytest.mark.parametrize(
+    "name", ["report.html", "report-partial.html", "manifest.json", "csv/ends.csv", "figures/a.svg"]
+)
+def test_files_of_others_are_not_overwritten(tmp_path, name):
+    """Files at the places of ours are refused before any work."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("my own")
     given = ("reproduce", *TINY, "--out", tmp_path, "--no-images")
     _, error = run(*given, code=1)
-    assert f"{name} exists and is not part of a report" in " ".join(error.split())
-    assert (tmp_path / name).read_text() == "<html>my own report</html>"
+    first = name.partition("/")[0]
+    assert f"{first} exists and is not part of a report" in " ".join(error.split())
+    assert (tmp_path / name).read_text() == "my own"
     assert not (tmp_path / "parts").exists()
 
 

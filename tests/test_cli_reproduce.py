@@ -214,6 +214,7 @@ def test_a_first_look_says_so_and_screen_and_page_count_the_same(made):
     assert found["first_look"]
     first, second, third = sentences(out)[:3]
     assert first.startswith("Antithetic pairs lower the variance of the gradient in ")
+    assert first.count("clearly nearer") == first.count("clearly farther") == 2
     assert "A first look, no evidence" in second
     assert found["summary"] in re.sub("</?strong>", "", third)
     assert found["summary"] in shown
@@ -413,10 +414,8 @@ def test_the_summary_says_wins_in_plain_words(made):
     """It says how often an order ends nearer, farther, or too close to tell."""
     out, _ = made
     wins = [sentence for sentence in sentences(out)[1:] if "ends nearer" in sentence]
-    assert len(wins) == 2
-    for sentence in wins:
-        assert re.search(r"<strong>in \d+ of \d+ cases, farther in \d+", sentence)
-        assert "clearly" not in sentence
+    assert len(wins) == 1
+    assert len(re.findall(r"<strong>in \d+ of \d+ cases, farther in \d+", wins[0])) == 2
 
 
 def test_the_page_has_no_internal_names(made):

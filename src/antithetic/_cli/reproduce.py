@@ -20,6 +20,8 @@ from antithetic.paper.report.of_reproduction import reproduction_content
 from antithetic.paper.report.page import write_page
 from antithetic.paper.report.pictures import FORMATS, write_pictures
 from antithetic.paper.reproduction import (
+    FOLDERS,
+    MANIFEST,
     PAGE,
     PARTIAL_PAGE,
     TABLES,
@@ -95,8 +97,10 @@ def reproduce(
     names = tuple(only) if only else _QUICK_SETS if quick else tuple(LAMBDAS)
     losses = tuple(_NAMES.get(name, name) for name in loss) if loss else LOSSES
     seeds, epochs = seeds or (2 if quick else 5), epochs or (3 if quick else 20)
-    refuse_foreign(out, (PAGE,))
-    refuse_foreign(out, (PARTIAL_PAGE,))
+    for page in (PAGE, PARTIAL_PAGE):
+        refuse_foreign(out, (page,))
+    if Manifest.read(out) is None:  # no run of ours wrote files here
+        refuse_foreign(out, (PAGE, MANIFEST, *FOLDERS))
     out.mkdir(parents=True, exist_ok=True)
     if download:
         for name in names:

@@ -628,12 +628,13 @@ def _negative_stays_negative(experiments: Sequence[Experiment]) -> Found:
 
     def sum_up(found: Sequence[Case]) -> str:
         least = [
-            f"{loss} {show(min(case['still negative'] for case in found if case['loss'] == loss))}"
+            f"{show(min(case['still negative'] for case in found if case['loss'] == loss))}"
+            f" ({'logistic' if loss == 'log_loss' else loss})"
             for loss in dict.fromkeys(case["loss"] for case in found)
         ]
         return (
-            f"reversed at most {column(found, 'reversed').max():.2g}; still negative at least "
-            + ", ".join(least)
+            f"share reversed at most {column(found, 'reversed').max():.2g}; share still negative at"
+            f" least {', '.join(least)}"
         )
 
     return cases, sum_up

@@ -30,8 +30,8 @@ from antithetic.paper.workbench import BATCH_SIZE, LAMBDAS, LOSSES, STEP_RULE, l
 
 _LEAST_SEEDS, _LEAST_EPOCHS = 3, 10  # for evidence
 PAGE, PARTIAL_PAGE = "report.html", "report-partial.html"
-_MANIFEST = "manifest.json"
-_FOLDERS = {"figures": (".png", ".svg"), "csv": (".csv",)}
+MANIFEST = "manifest.json"
+FOLDERS = {"figures": (".png", ".svg"), "csv": (".csv",)}
 # Characters that a spreadsheet may take for the beginning of a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
@@ -226,7 +226,7 @@ class Manifest:
     def read(cls, folder: Path) -> Manifest | None:
         """Read the list of a folder; None if there is none, or it cannot be read."""
         try:
-            given = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+            given = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
             settings, files = given["settings"], given["files"]
         except (OSError, ValueError, TypeError, KeyError):
             return None
@@ -236,7 +236,7 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Replace the list of a folder."""
-        write_atomically(folder / _MANIFEST, json.dumps(asdict(self), indent=1).encode("utf-8"))
+        write_atomically(folder / MANIFEST, json.dumps(asdict(self), indent=1).encode("utf-8"))
 
 
 def remove(folder: Path, names: Iterable[str]) -> None:
@@ -246,7 +246,7 @@ def remove(folder: Path, names: Iterable[str]) -> None:
     """
     for name in names:
         path = PurePosixPath(name)
-        below = len(path.parts) == 2 and path.suffix in _FOLDERS.get(path.parts[0], ())
+        below = len(path.parts) == 2 and path.suffix in FOLDERS.get(path.parts[0], ())
         if name == PARTIAL_PAGE or (below and "\\" not in name):
             (folder / name).unlink(missing_ok=True)
 

@@ -173,10 +173,6 @@ class Explorer:
         }
 
 
-def _thinned(values: Array | None, rows: NDArray[np.intp]) -> list[Any] | None:
-    return None if values is None else _numbers(values[rows])
-
-
 def _numbers(array: NDArray[Any]) -> list[Any]:
     """Nested lists of numbers with five digits, None for what JSON cannot hold."""
     if array.ndim > 1:

@@ -19,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_pairing import largest_excess, literal_table, signed_rows
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 from strategies import EXACT_SCALES, EXACT_SCALES_32, integer_rows, problems, real_rows, weights
 
 from antithetic import AntitheticTable, datasets, pair, pair_rows
@@ -358,17 +357,21 @@ def test_optimal_states_its_size():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the signal ends the process")
 @pytest.mark.parametrize("nest", [None, 2])
-def test_ctrl_c_ends_pair_in_the_middle_of_an_assignment(monkeypatch, nest):
-    """KeyboardInterrupt is raised while the assignment, which does not look for it, goes on."""
+@pytest.mark.parametrize(
+    ("owner", "name"), [(Rows, "take"), (optimal, "linear_sum_assignment")], ids=["rows", "table"]
+)
+def test_ctrl_c_ends_pair_in_the_middle_of_an_assignment(monkeypatch, nest, owner, name):
+    """KeyboardInterrupt is raised while a long call, which does not look for it, goes on."""
     ready, go = os.pipe()
     wait = ctypes.CDLL(None).read  # no signal to another thread ends it
     caught, waited_too_long, calls = threading.Event(), [], []
+    long_call = getattr(owner, name)
 
-    def assign(products):
+    def slowly(*given):
         calls.append(threading.Thread(target=press))
         calls[0].start()
         wait(ready, ctypes.create_string_buffer(1), ctypes.c_size_t(1))
-        return linear_sum_assignment(products)
+        return long_call(*given)
 
     def press():
         signal.raise_signal(signal.SIGINT)
@@ -376,7 +379,7 @@ def test_ctrl_c_ends_pair_in_the_middle_of_an_assignment(monkeypatch, nest):
             waited_too_long.append(True)
         os.write(go, b"!")
 
-    monkeypatch.setattr(optimal, "linear_sum_assignment", assign)
+    monkeypatch.setattr(owner, name, slowly)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -24,6 +24,10 @@ def optimal_table(rows: Rows) -> NDArray[np.intp]:
             f'method="optimal" takes at most {OPTIMAL_MAX_ROWS} rows (its time is cubic), got {n};'
             ' use "tree" or "greedy"'
         )
+    return interruptibly(lambda: _assign(rows))
+
+
+def _assign(rows: Rows) -> NDArray[np.intp]:
     vectors = rows.take(slice(None)).astype(np.float64)
     if rows.codes is None and not sparse.issparse(vectors):
         # Subtracting the mean changes no choice, and keeps the digits of rows with a large offset.
@@ -31,7 +35,7 @@ def optimal_table(rows: Rows) -> NDArray[np.intp]:
     products = vectors @ vectors.T
     products = products.toarray() if sparse.issparse(products) else products
     if rows.codes is not None:
-        everyone = np.arange(n)
+        everyone = np.arange(len(rows))
         products *= rows.agreement(everyone[:, None], everyone[None, :])
-    partner: NDArray[np.intp] = interruptibly(lambda: linear_sum_assignment(products)[1])
+    partner: NDArray[np.intp] = linear_sum_assignment(products)[1]
     return partner

@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import LinearSVC
 from strategies import weights
 
+from antithetic import minimize
 from antithetic.exact.optimality import duality_gap
 from antithetic.orders import Balanced, Shuffle
 from antithetic.orders.batches import Batches, cut
@@ -332,6 +333,22 @@ def test_rows_whose_squares_overflow_are_refused():
     """The error says to scale the rows."""
     with pytest.raises(ValueError, match="overflows; scale the rows"):
         make_sdca(Problem.build(np.eye(2) * 1e160, [-1, 1], l2=0.1))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "log_loss", "squared_error"])
+def test_rows_of_weight_zero_may_hold_anything(form, loss):
+    """Entries whose squares overflow change no bit of the result, if the row does not count."""
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(60, 3)), np.ones(60)
+    y, weight[::7] = np.where(X[:, 0] > 0.0, 1, -1), 0.0
+    other = np.where(weight[:, None] > 0.0, X, 1e200)
+    found, expected = (
+        minimize(form(rows), y, loss=loss, solver="sdca", l2=0.1, sample_weight=weight, seed=0)
+        for rows in (other, X)
+    )
+    np.testing.assert_array_equal(found.coef, expected.coef)
+    assert expected.coef.any()
 
 
 @given(weight=weights(4), loss=st.sampled_from(NAMES), scale=st.sampled_from([1.0, 1e-150, 1e140]))

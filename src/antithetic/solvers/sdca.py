@@ -239,7 +239,10 @@ def make_sdca(problem: Problem, *, watch: bool = False) -> Sdca:
     array([0., 0.])
     """
     squares, l2 = squared_norms(problem), problem.penalty.l2
-    heaviest = 1.0 if problem.weight is None else max(1.0, float(problem.weight.max()))
+    heaviest = 1.0
+    if problem.weight is not None:
+        squares = np.where(problem.weight > 0.0, squares, 0.0)  # others may hold anything
+        heaviest = max(1.0, float(problem.weight.max()))
     with np.errstate(over="ignore"):
         longest = float(np.max(squares, initial=0.0)) / (l2 * problem.n) * heaviest * 4.0
     if not np.isfinite(longest):

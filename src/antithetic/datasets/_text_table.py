@@ -253,23 +253,23 @@ def _check_field(layout: _Layout, field: str, place: int, where: str, words: boo
 
     ``words=None`` takes both; it stands for the target.
     """
-    column = f"column {layout.names[place]!r}"
+    column, shown = f"column {layout.names[place]!r}", repr(field[:100])
     optional = words is not None and layout.reading.features is None
     instead = ", or leave the column out with leave_out=" if optional else ""
     if field.lower() in _MISSING:
         raise ValueError(
-            f"{where} has no value in {column} ({field!r}); fill in or remove such rows{instead}"
+            f"{where} has no value in {column} ({shown}); fill in or remove such rows{instead}"
         )
     if layout.reading.is_number(field):
         if not isfinite(layout.reading.number(field)):
-            raise ValueError(f"{where} has the infinite value {field!r} in {column}")
+            raise ValueError(f"{where} has the infinite value {shown} in {column}")
         if words:
             raise ValueError(
-                f"{where} has the number {field!r} in {column}, which has words in other rows; use"
+                f"{where} has the number {shown} in {column}, which has words in other rows; use"
                 " words or numbers in the whole column"
             )
     elif words is False:
         raise ValueError(
-            f"{where} has the word {field[:100]!r} in {column}, which has numbers in other rows;"
+            f"{where} has the word {shown} in {column}, which has numbers in other rows;"
             f" {KINDS[COMMAS] if has_decimal_comma(field) else 'correct it'}{instead}"
         )

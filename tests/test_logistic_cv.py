@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import signal
+import sys
+import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -19,6 +23,7 @@ from test_logistic import WEIGHT, Y, make_data
 from test_logistic import X as UNSCALED
 
 from antithetic import LogisticRegression, LogisticRegressionCV
+from antithetic.solvers.newton.iterations import Newton
 
 X = StandardScaler().fit_transform(UNSCALED)
 NEW = {"l1_ratios": (0.0,), "scoring": "neg_log_loss", "use_legacy_attributes": False}
@@ -251,3 +256,32 @@ def test_groups_and_weights_are_routed():
     np.testing.assert_allclose(model.scores_, other.scores_, rtol=1e-9)
     with pytest.raises(ValueError, match="groups"):
         LogisticRegressionCV(cv=GroupKFold(3)).fit(X, Y, groups=groups)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a signal cannot be sent to a thread")
+def test_ctrl_c_ends_the_folds_of_all_threads(monkeypatch):
+    """Folds that have begun end at their next iteration; before, they were fitted to the end."""
+    rows = np.random.default_rng(0).normal(size=(4500, 3))
+    step, steps, pressed = Newton.step, [], threading.Event()
+
+    def press(*_):
+        pressed.set()
+        raise KeyboardInterrupt
+
+    def slowly(newton, progress):
+        steps.append(threading.current_thread())
+        if len(steps) == 1:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        pressed.wait(10.0)
+        time.sleep(0.01)
+        return step(newton, progress)
+
+    monkeypatch.setattr(Newton, "step", slowly)
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            LogisticRegressionCV(cv=3, n_jobs=2).fit(rows, rows[:, 0] > 0.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert threading.main_thread() not in steps
+    assert 1 <= len(steps) < 10  # of about 50 in each fold

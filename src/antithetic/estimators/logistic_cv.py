@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -271,7 +272,13 @@ class LogisticRegressionCV(LogisticRegression):
     ) -> Paths:
         threads = threads_of(self.n_jobs)
         at_once = min(threads, len(folds))
-        effort = self._effort(threads // at_once)
+        stopped = threading.Event()
+
+        def look(_so_far: object) -> None:
+            if stopped.is_set():
+                raise KeyboardInterrupt
+
+        effort = self._effort(threads // at_once)._replace(watch=look)
         scores = partial(scores_of, self.classes_, self.scoring, score_params)
 
         def follow(fold: Fold) -> list[Path]:
@@ -282,7 +289,11 @@ class LogisticRegressionCV(LogisticRegression):
             ]
 
         with thread_map(at_once) as run:
-            found = run(follow, folds)
+            try:
+                found = run(follow, folds)
+            except KeyboardInterrupt:
+                stopped.set()  # other threads, which are waited for, end at their next iteration
+                raise
         return Paths(Cs, l1_ratios, found, bool(self.fit_intercept))
 
     def _choose(self, data: TrainingData, paths: Paths) -> dict[str, Any]:

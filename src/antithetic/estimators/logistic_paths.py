@@ -16,6 +16,7 @@ from antithetic.estimators.data import TrainingData
 from antithetic.estimators.logistic import LogisticRegression
 from antithetic.estimators.logistic_fit import Effort, LogisticFit, strengths
 from antithetic.problem.penalties import ElasticNet
+from antithetic.solvers.newton.few_rows import are_few_rows
 
 Fold: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
 Place: TypeAlias = tuple[int, int]  # of an l1_ratio and of a C
@@ -48,6 +49,8 @@ def find_path(
     """Fit the rows of a fold from strong to weak penalties, and score the rows that it left out."""
     order = np.argsort(Cs, kind="stable")
     penalties = [strengths(float(C), l1_ratio, train.X.shape[0]) for C in Cs[order]]
+    if are_few_rows(train.X, penalties):  # which are solved in one call if nobody watches
+        effort = effort._replace(watch=None)
     found = solve(train, penalties, None, effort)
     fits = [found[place] for place in np.argsort(order)]
     return Path(fits, score(fits, data, test))

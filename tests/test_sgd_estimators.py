@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import copy
 import inspect
+import signal
+import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -890,6 +894,34 @@ def test_ctrl_c_leaves_the_last_whole_epoch(y, monkeypatch):
     assert model.n_iter_ == len(history["objective"]) == 2
     assert model.predict(X).shape == y.shape
     model.partial_fit(X, y)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a signal cannot be sent to a thread")
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, FloatingPointError])
+def test_no_thread_goes_on_after_an_interruption_or_an_error(kind, monkeypatch):
+    """Problems of the other classes end at their next epoch, and are waited for."""
+    kernel, threads, main = sgd.Sgd.epoch, [], threading.main_thread()
+
+    def slowly(*arguments):
+        threads.append(threading.current_thread())
+        if len(threads) == 3 and kind is KeyboardInterrupt:
+            signal.pthread_kill(main.ident, signal.SIGINT)
+        elif len(threads) == 3:
+            raise kind
+        time.sleep(0.02)
+        return kernel(*arguments)
+
+    monkeypatch.setattr(sgd.Sgd, "epoch", slowly)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(kind):
+            SGDClassifier(n_jobs=2, **(FEW | {"max_iter": 1000})).fit(X, THREE)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    epochs = len(threads)
+    time.sleep(0.2)
+    assert len(threads) == epochs < 50
+    assert main not in threads
 
 
 def test_verbose_shows_the_plan_and_a_bar(capsys):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
@@ -175,13 +175,42 @@ def _known_gap(spec: Spec, run: Run) -> Gap:
 
 
 def do_all(jobs: list[Job], watch: Watch, n_jobs: int | None) -> None:
-    """Train all problems, several at a time: the kernels run outside the interpreter's lock."""
+    """Train all problems, several at a time: the kernels run outside the interpreter's lock.
+
+    After Ctrl-C or an error, the others end at their next epoch, and are waited for: a thread that
+    is in a kernel when Python exits ends the process with a crash.
+    """
     if len(jobs) == 1:
         return do(jobs[0], watch)
     from sklearn.utils.parallel import Parallel, delayed
 
-    Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(do)(job, watch) for job in jobs)
+    stopped = threading.Event()
+    running = [threading.Lock() for _ in jobs]
+
+    def look(job: Job) -> bool:
+        if stopped.is_set():
+            raise _Stopped
+        return watch is not None and watch(job)
+
+    def do_one(job: Job, lock: threading.Lock) -> None:
+        with lock, suppress(_Stopped):
+            if not stopped.is_set():
+                do(job, look)
+
+    pairs = zip(jobs, running, strict=True)
+    try:
+        Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(do_one)(*pair) for pair in pairs)
+    except BaseException:
+        stopped.set()
+        for lock in running:
+            with lock:
+                pass
+        raise
     return None
+
+
+class _Stopped(Exception):  # noqa: N818 - no error
+    """Ends a problem because another one failed or was interrupted."""
 
 
 def seeds_of(random_state: Any, many: int) -> list[int]:

@@ -127,6 +127,23 @@ def test_every_block_of_code_runs(page, tmp_path, monkeypatch):
             )
 
 
+def places_of(page):
+    """Names of the headings of a page, as hosts of repositories make them for links."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_outside_the_documentation_lead_somewhere(name):
+    """To a file of the repository and, where they name one, to a heading; Sphinx checks others."""
+    links = re.findall(r"\]\((?!https?:)([^)\s#]*)#?([^)\s]*)\)", (ROOT / name).read_text("utf-8"))
+    assert links
+    for path, place in links:
+        assert (ROOT / path).exists(), path
+        assert not place or place in places_of(ROOT / path), f"{path}#{place}"
+
+
 def test_the_readme_is_short():
     """The README has at most 120 lines, and its first screen ends with code that can be run."""
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()

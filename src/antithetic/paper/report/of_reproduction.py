@@ -119,9 +119,10 @@ def _summary(found: Reproduction) -> Iterator[str]:
     )
     yield (
         "The paper does not compare with plain reshuffling. Compared with it, our nested order ends"
-        f" nearer **{_wins(experiments, 'nested order', 'reshuffled')}**, and the balanced order,"
-        f" which needs no table either, **{_wins(experiments, 'balanced', 'reshuffled')}**. Nearer"
-        " and farther mean by more than two standard errors of the runs."
+        f" clearly nearer **{_wins(experiments, 'nested order', 'reshuffled')}**, and a balanced"
+        " order, which follows the rule of GraB and CD-GraB and needs no table either,"
+        f" **{_wins(experiments, 'balanced', 'reshuffled')}**. Clearly means by more than two"
+        " standard errors over the runs."
     )
     if found.left_out:
         yield f"Left out, since they are not on this computer: {', '.join(found.left_out)}."
@@ -166,7 +167,7 @@ def _variance(one: Experiment) -> Figure:
 def _orders(one: Experiment) -> Figure:
     return Figure(
         f"{_slug(one)}-orders",
-        "Objective, also with our orders",
+        "Objective, also with other orders",
         [_series(method, one.gap(method)) for method in METHODS],
         f"(f {_MINUS} f*) / (f(0) {_MINUS} f*), mean and range of {one.protocol['seeds']} seeds;"
         f" {_LAMBDA} = {one.decay:g}, {_ETA0} = {one.eta0:.3g} for all, the best of SGD.",

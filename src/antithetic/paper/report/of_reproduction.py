@@ -30,6 +30,12 @@ The method:
   J. Liu and L. Xu. Accelerating Stochastic Gradient Descent Using Antithetic Sampling.
   arXiv:1810.03124, 2018. https://arxiv.org/abs/1810.03124
 
+The rule of balanced orders:
+  Y. Lu, W. Guo and C. De Sa. GraB: Finding Provably Better Data Permutations than Random
+  Reshuffling. arXiv:2205.10733, 2022. https://arxiv.org/abs/2205.10733
+  A. F. Cooper and others. Coordinating Distributed Example Orders for Provably Accelerated
+  Training (CD-GraB). arXiv:2302.00845, 2023. https://arxiv.org/abs/2302.00845
+
 This page:
   antithetic {version}, the command `antithetic {command}`.
 

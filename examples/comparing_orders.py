@@ -23,7 +23,8 @@ PICTURE = Path("comparing_orders.png")
 def orders(table):
     """Orders by name.
 
-    Pairs come from a table that is made once, except for the nested order, which makes its own.
+    Pairs come from a table that is made once, except for the nested order, which makes its own. The
+    balanced order needs none; its rule is that of GraB (Lu et al. 2022, Cooper et al. 2023).
     """
     return {
         "independent rows": Uniform(),

@@ -137,6 +137,7 @@ def test_labels_of_either_convention_give_the_same_table_and_steps(loss):
     S, labels = algorithm_1(X, y), (y + 1.0) / 2.0
     assert set(labels) == {0.0, 1.0}
     np.testing.assert_array_equal(algorithm_1(X, labels), S)
+    np.testing.assert_array_equal(algorithm_1(X.tolist(), y.tolist()), S)
     given = {"loss": loss, "l2": 0.1, "eta0": 0.5, "eta": 0.1, "iterations": 40, "seed": 1}
     np.testing.assert_array_equal(algorithm_2(X, labels, S, **given), algorithm_2(X, y, S, **given))
     np.testing.assert_array_equal(sgd(X, labels, **given), sgd(X, y, **given))

@@ -218,7 +218,7 @@ def test_a_first_look_says_so_and_screen_and_page_count_the_same(made):
     assert "A first look, no evidence" in second
     assert found["summary"] in re.sub("</?strong>", "", third)
     assert found["summary"] in shown
-    assert "1 not measured" in found["summary"]  # claim 6 needs three epochs
+    assert "1 is not measured" in found["summary"]  # claim 6 needs three epochs
     assert [claim["number"] for claim in found["claims"] if claim["by_construction"]] == [
         1,
         8,
@@ -310,7 +310,7 @@ def test_a_full_disk_at_the_figures_still_shows_the_claims(tmp_path, monkeypatch
         tmp_path,
     )
     shown, error = run(*given, code=1)
-    assert "18 claims: " in shown
+    assert "of 18 claims hold by construction" in shown
     assert "No space left on device" in error
     assert "report.html is complete" in error
     assert "--resume" in error
@@ -413,9 +413,20 @@ def test_files_of_others_are_not_overwritten(tmp_path, name):
 def test_the_summary_says_wins_in_plain_words(made):
     """It says how often an order ends nearer, farther, or too close to tell."""
     out, _ = made
-    wins = [sentence for sentence in sentences(out)[1:] if "ends nearer" in sentence]
+    wins = [sentence for sentence in sentences(out)[1:] if "ends clearly nearer" in sentence]
     assert len(wins) == 1
+    assert "GraB and CD-GraB" in wins[0]  # whose rule the balanced order follows
     assert len(re.findall(r"<strong>in \d+ of \d+ cases, farther in \d+", wins[0])) == 2
+
+
+def test_each_measure_stands_under_the_step_that_it_was_taken_with(made):
+    page = (made[0] / "report.html").read_text("utf-8")
+    tables = re.findall(r'<table class="measures">(.*?)</table>', page)
+    assert len(tables) == 3  # claims 2, 3 and 12; claim 6 needs three epochs
+    for table in tables:
+        heads = re.findall(r'<th scope="col">(.*?)</th>', table)
+        assert heads == ["chosen step", "four times the step"]
+        assert re.findall(r'<th scope="row">(.*?)</th>', table) == ["same weights", "own runs"]
 
 
 def test_the_page_has_no_internal_names(made):

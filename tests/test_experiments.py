@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ import pytest
 
 import antithetic
 from antithetic.orders import Uniform
-from antithetic.paper import reproduction
+from antithetic.paper import reproduction, workbench
 from antithetic.paper.claims import judge_claims
 from antithetic.paper.experiments import MEASURES, STEPS, Experiment, run_experiment
 from antithetic.paper.optimum import find_optimum
@@ -154,6 +154,21 @@ def test_points_inside_epochs_are_exact(one: Experiment) -> None:
             np.testing.assert_allclose(one.inside["variance"][method], variances, rtol=1e-12)
     assert set(one.inside["objective"]) == {"SGD", "SGD-as", "reshuffled"}
     assert set(one.inside["variance"]) == {"SGD", "SGD-as"}
+
+
+@pytest.mark.parametrize("name", ["sonar_scale", "breast-cancer_scale"])
+def test_threads_change_no_bit(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Runs and measurements are the same however many threads share them."""
+    alone = run_experiment(name, "log_loss", seeds=SEEDS, epochs=EPOCHS)
+    monkeypatch.setattr(workbench, "_ROWS_FOR_THREADS", 0)
+    monkeypatch.setattr(workbench, "default_threads", lambda: 3)
+    assert workbench.threads_for(problem_of(alone)) == 3
+    shared = run_experiment(name, "log_loss", seeds=SEEDS, epochs=EPOCHS)
+    texts = [
+        json.dumps(asdict(replace(each, seconds=0.0)), default=np.ndarray.tolist)
+        for each in (alone, shared)
+    ]
+    assert texts[0] == texts[1]
 
 
 def test_jitter_is_nothing_for_a_curve_that_falls_evenly() -> None:

@@ -422,12 +422,13 @@ def test_outcomes() -> None:
 def test_the_sum_keeps_theorems_apart() -> None:
     assert (
         headline(judge_claims([made_up()]))
-        == "18 claims: 4 hold by construction; 14 findings: 14 hold, 0 hold in part, 0 do not hold"
+        == "4 of 18 claims hold by construction; of the other 14,"
+        " 14 hold, 0 hold in part and 0 do not hold"
     )
     assert (
         headline(judge_claims([]))
-        == "18 claims: 0 hold by construction, 4 of that kind not measured; "
-        "14 findings: 0 hold, 0 hold in part, 0 do not hold, 14 not measured"
+        == "0 of 18 claims hold by construction, 4 that should are not measured; of the other 14,"
+        " 0 hold, 0 hold in part, 0 do not hold and 14 are not measured"
     )
 
 

@@ -22,8 +22,9 @@ class Balanced(Order):
     """Each row once per epoch, in an order chosen from the gradients of the epoch before.
 
     Partial sums of deviations from the mean gradient then stay small, so an epoch ends nearly
-    where full gradient steps would (:class:`antithetic.orders.balanced.BalancedOrder` has the
-    rule). The first epoch is shuffled.
+    where full gradient steps would. The rule is that of GraB (Lu et al. 2022) and CD-GraB (Cooper
+    et al. 2023); see :class:`antithetic.orders.balanced.BalancedOrder`. The first epoch is
+    shuffled.
 
     Parameters
     ----------
@@ -69,8 +70,9 @@ class BalancedOrder:
     0` and sends a to the front of the next epoch and b to its back, else b - a and the other way
     round; the back fills from the end. The signed sum stays small, and so do the partial sums of
     deviations from the mean, counted from either end. A unit without another comes between front
-    and back, and rows that are not a whole unit stay last. This is pair balancing (Lu et al. 2022,
-    Cooper et al. 2023) with the two gradients of one step: one product and one sum per two rows.
+    and back, and rows that are not a whole unit stay last. This is pair balancing (GraB, Lu et al.
+    2022; CD-GraB, Cooper et al. 2023) with the two gradients of one step: one product and one sum
+    per two rows.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ def sgd(
     X: Any, y: Any, *, loss: str = "log_loss", l2: float = 0.0, eta0: float = 1.0,
     eta: float = 0.0, iterations: int = 1000, seed: int = 0, rows: Any = None,
 ) -> Array:  # fmt: skip
-    """Return the weights after each iteration of SGD with two random ``rows``, (iterations, 2)."""
+    """Return the weights after each iteration of SGD; ``rows``, (iterations, 2), replace draws."""
     Z = _signed(X, y)
     if rows is None:
         rows = np.random.default_rng(seed).integers(len(Z), size=(iterations, 2))
@@ -43,7 +43,7 @@ def algorithm_2(
     X: Any, y: Any, S: Any, *, loss: str = "log_loss", l2: float = 0.0, eta0: float = 1.0,
     eta: float = 0.0, iterations: int = 1000, seed: int = 0, rows: Any = None,
 ) -> Array:  # fmt: skip
-    """Return the weights after each iteration of SGD-as with random ``rows``, (iterations,)."""
+    """Return the weights after each iteration of SGD-as; ``rows``, (iterations,), replace draws."""
     Z = _signed(X, y)
     if rows is None:
         rows = np.random.default_rng(seed).integers(len(Z), size=iterations)
@@ -56,14 +56,14 @@ def algorithm_2(
 
 
 def _step(w: Array, t: int, Z: Array, loss: str, l2: float, eta0: float, eta: float) -> Array:
-    """Step (3) with the signed rows of a batch; the penalty (21) has no part in the variance."""
+    """Take step (3) with the signed rows of a batch; the penalty in (21) adds no variance."""
     slopes = Z @ w <= 1.0 if loss == "hinge" else np.exp(-np.logaddexp(0.0, Z @ w))  # (29), (23)
     return w - eta0 / (1.0 + eta0 * eta * t) * (l2 * w - slopes @ Z / len(Z))
 
 
 def _signed(X: Any, y: Any) -> Array:
-    """Rows y_i x_i, with labels -1 and 1, or 0 and 1, which (35) turns into signs."""
-    signs = np.where(y == np.max(y), 1.0, -1.0)
+    """Return the rows y_i x_i, for labels -1 and 1, or 0 and 1, which (35) turns into signs."""
+    signs = np.where(np.asarray(y) == np.max(y), 1.0, -1.0)
     return signs[:, None] * np.asarray(X, dtype=np.float64)
 
 

@@ -38,8 +38,8 @@ OVERALL_MEASURES = (
     " comparison."
 )
 BOTH = (
-    "A case is clearly better if both are, clearly worse if one is and the other is not clearly"
-    " better, and undecided otherwise."
+    "It is clearly worse if one of the two is clearly worse and the other is not clearly better,"
+    " and undecided otherwise."
 )
 THEOREM = "a theorem, checked"
 _STANDARD_ERRORS = 2.0  # by which two means must differ to differ clearly
@@ -48,11 +48,11 @@ _NEARLY_ALL = 0.9  # of the opposite labels that the class sizes allow
 _STRONG = 0.5  # rank correlation that counts as "lowering one lowers the other"
 _LEVEL = 2.0  # factor within which a variance counts as level
 _SAME = 1e-9  # relative difference below which two variance ratios are the same
-_SUMMED: dict[Verdict, str] = {
-    "holds": "hold",
-    "holds in part": "hold in part",
-    "does not hold": "do not hold",
-    "not measured": "not measured",
+_ONE_AND_MANY: dict[Verdict, tuple[str, str]] = {
+    "holds": ("holds", "hold"),
+    "holds in part": ("holds in part", "hold in part"),
+    "does not hold": ("does not hold", "do not hold"),
+    "not measured": ("is not measured", "are not measured"),
 }
 
 
@@ -213,19 +213,22 @@ def judge_outcomes(outcomes: Iterable[Outcome]) -> Verdict:
 
 
 def headline(claims: Sequence[Claim]) -> str:
-    """Summary of the verdicts: those that hold by construction, then the findings."""
+    """Summary of the verdicts: those that hold by construction, then the others."""
     theorems = [claim.verdict for claim in claims if claim.by_construction]
     findings = [claim.verdict for claim in claims if not claim.by_construction]
-    sure = f"{theorems.count('holds')} hold by construction"
-    for verdict, said in _SUMMED.items():
+    sure = f"{theorems.count('holds')} of {len(claims)} claims hold by construction"
+    for verdict in _ONE_AND_MANY:
         if verdict != "holds" and verdict in theorems:
-            sure += f", {theorems.count(verdict)} of that kind {said}"
-    found = []
-    for verdict, said in _SUMMED.items():
-        number = findings.count(verdict)
-        if number or verdict != "not measured":
-            found.append(f"{number} {verdict if number == 1 else said}")
-    return f"{len(claims)} claims: {sure}; {len(findings)} findings: {', '.join(found)}"
+            sure += f", {_count_verdict(theorems, verdict, ' that should')}"
+    shown = [each for each in _ONE_AND_MANY if each in findings or each != "not measured"]
+    *first, last = [_count_verdict(findings, each) for each in shown]
+    return f"{sure}; of the other {len(findings)}, {', '.join(first)} and {last}"
+
+
+def _count_verdict(verdicts: Sequence[Verdict], verdict: Verdict, which: str = "") -> str:
+    number = verdicts.count(verdict)
+    one, many = _ONE_AND_MANY[verdict]
+    return f"{number}{which} {one if number == 1 else many}"
 
 
 # ---- cases and their statistics
@@ -452,8 +455,8 @@ def _most_at_the_beginning(experiments: Sequence[Experiment]) -> Found:
     "SGD-as converges faster than SGD: it ends lower.",
     "the mean gap of SGD-as after many runs is clearly below that of SGD, both with the eta0 that"
     " is best for SGD",
-    remark="The epoch at which the mean gap of SGD-as is at most SGD's last one is that of the few"
-    " runs whose curves are kept.",
+    remark="The epoch at which the mean gap of SGD-as is at most SGD's last one is found from the"
+    " few runs whose curves are kept.",
     of_runs=True,
 )
 def _converges_faster(experiments: Sequence[Experiment]) -> Found:
@@ -498,7 +501,7 @@ def _epochs(reached: Array) -> str:
     " jitter (mean absolute change of the objective between 8 points of an epoch, minus the mean"
     " change of that epoch; over the last quarter of the epochs) are clearly below SGD's",
     remark=f"{BOTH} The ratio of spreads is that of standard deviations, which are themselves"
-    " uncertain: of 40 runs by 11 %, more if the tails are long.",
+    " uncertain: by 11 % with 40 runs, by more if the tails are long.",
     of_runs=True,
 )
 def _more_stable(experiments: Sequence[Experiment]) -> Found:
@@ -543,8 +546,9 @@ def _less_and_more(cases: Sequence[Case], name: str) -> str:
 
 @_claim(
     "The variance stays level while the jitter falls with the step.",
-    "from the second epoch on, of both methods, the mean variance of the last quarter is within a"
-    f" factor {_LEVEL:g} of that of the first quarter, and the mean jitter is lower",
+    "for both methods, with the first epoch left out, the mean variance of the last quarter of the"
+    f" epochs is within a factor of {_LEVEL:g} of that of the first quarter, and the mean jitter is"
+    " lower",
     remark="Jitter is measured with the chosen step only.",
     two_measures=(
         "variance of SGD-as",
@@ -589,7 +593,7 @@ def _level_variance_falling_jitter(experiments: Sequence[Experiment]) -> Found:
     "more than half of the rows have a partner of the other label, or, since the paper adds 'if"
     f" possible', at least {_NEARLY_ALL:g} of the largest share that the class sizes allow (a set"
     " counts once: the table does not depend on the loss)",
-    remark="The paper's reason, positive features, is not given on sets scaled to [-1, 1].",
+    remark="The paper's reason, positive features, does not apply to sets scaled to [-1, 1].",
 )
 def _opposite_labels(experiments: Sequence[Experiment]) -> Found:
     cases: dict[str, Case] = {}
@@ -614,8 +618,8 @@ def _opposite_labels(experiments: Sequence[Experiment]) -> Found:
     "of the products that are negative at w = 0 none is positive after any epoch of the first run"
     " of SGD-as, and with the logistic loss all are still negative (with the hinge loss the paper"
     " allows zero)",
-    remark="A theorem of the paper's, so it holds by construction; but a hinge product that has"
-    " become zero no longer lowers anything.",
+    remark="This is a theorem of the paper, so it holds by construction; but a hinge product that"
+    " has become zero no longer lowers anything.",
     by_construction=True,
 )
 def _negative_stays_negative(experiments: Sequence[Experiment]) -> Found:
@@ -633,8 +637,8 @@ def _negative_stays_negative(experiments: Sequence[Experiment]) -> Found:
             for loss in dict.fromkeys(case["loss"] for case in found)
         ]
         return (
-            f"share reversed at most {column(found, 'reversed').max():.2g}; share still negative at"
-            f" least {', '.join(least)}"
+            f"share that turned positive at most {column(found, 'reversed').max():.2g}; share that"
+            f" stayed negative at least {', '.join(least)}"
         )
 
     return cases, sum_up
@@ -656,8 +660,8 @@ def largest_stable(eta0: Array, ends: Array, at_zero: float) -> float:
     " all smaller ones of the grid (a factor of the square root of 2 apart, from 1/256 to 128 times"
     " 1/L) have a mean objective, over seeds and the last quarter of at most 8 epochs, below that"
     " at w = 0",
-    remark="Stable in this sense is far from good: so the constant steps that end lowest are"
-    " compared, too.",
+    remark="A step that is stable in this sense may be far from good, so the constant steps that"
+    " end lowest are compared, too.",
 )
 def _larger_step(experiments: Sequence[Experiment]) -> Found:
     cases = []
@@ -716,8 +720,8 @@ def _nearer(experiments: Sequence[Experiment]) -> Found:
     " weights.",
     "Spearman's rank correlation of bound and product over 4000 random pairs is at least"
     f" {_STRONG:g} after every epoch of the first run of SGD-as",
-    remark="Bound and product have the same sign, which alone gives a correlation; that among"
-    " bounds of one sign excludes this effect.",
+    remark="Bound and product have the same sign, which alone gives a correlation; among bounds"
+    " of one sign, this effect is excluded.",
 )
 def _bounds_and_products(experiments: Sequence[Experiment]) -> Found:
     cases = []
@@ -739,7 +743,7 @@ def _bounds_and_products(experiments: Sequence[Experiment]) -> Found:
     " SGD-as.",
     "the largest E|g|^2 before the first step and after each epoch is smaller for SGD-as than for"
     " SGD (mean of seeds)",
-    remark="If the largest is the one at w = 0, G^2 says nothing of the rest of the run.",
+    remark="If the largest is the one at w = 0, G^2 says nothing about the rest of the run.",
     two_measures=("ratio", lambda values: f"worst ratio {values.max():.3g}"),
 )
 def _smaller_second_moment(experiments: Sequence[Experiment]) -> Found:
@@ -769,10 +773,11 @@ def _smaller_second_moment(experiments: Sequence[Experiment]) -> Found:
 
 
 @_claim(
-    "If every product of partners is negative the variance is below that of independent rows.",
+    "If every product of partners is negative, the variance is below that of independent rows.",
     "this is the case at w = 0 and after each epoch of the first run of SGD-as on the mutual pairs"
     " of the table with a negative bound",
-    remark="A theorem of the paper, at any weights, for any table whose products are all negative.",
+    remark="This is a theorem of the paper, at any weights, for any table whose products are all"
+    " negative.",
     by_construction=True,
 )
 def _ideal_case(experiments: Sequence[Experiment]) -> Found:
@@ -886,7 +891,7 @@ def _zero_one_labels(experiments: Sequence[Experiment]) -> Found:
 _SAME_BITS = ("table", "weights")
 _AGAINST = (
     "the mean gap of {} after the run is clearly below that of reshuffled single rows, both with"
-    " the eta0 that is best for SGD, and also when each has its own best eta0 of the grid"
+    " the eta0 that is best for SGD and when each has its own best eta0 of the grid"
 )
 
 
@@ -902,11 +907,11 @@ def _against_reshuffling(experiments: Sequence[Experiment]) -> Found:
 
 
 @_claim(
-    "Orders made to cancel, nested antithetic and balanced, are better than plain reshuffling"
-    " (ours, not the paper's).",
+    "Nested antithetic and balanced orders are better than plain reshuffling (neither is the"
+    " paper's; balancing is that of GraB and CD-GraB).",
     _AGAINST.format("the order"),
-    remark=f"{BOTH} Nested tables are made once, from the rows, and not refreshed; balanced needs"
-    " no table. Reshuffled pairs of Algorithm 1's table are shown for comparison.",
+    remark=f"{BOTH} Nested tables are made once, from the rows, and not refreshed; a balanced"
+    " order needs no table. Reshuffled pairs of Algorithm 1's table are shown for comparison.",
     of_runs=True,
 )
 def _orders_against_reshuffling(experiments: Sequence[Experiment]) -> Found:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -11,7 +9,7 @@ from scipy import sparse
 from antithetic.orders.variance import uniform_variance
 from antithetic.pairing import AntitheticTable
 from antithetic.pairing.table import matched, pair_ratio
-from antithetic.paper.workbench import BATCH_SIZE, Array
+from antithetic.paper.workbench import BATCH_SIZE, Array, at_each
 from antithetic.problem import Problem
 
 _PAIRS = 4000  # drawn at random for the rank correlations
@@ -24,7 +22,8 @@ def variances(
     batch_size: int = BATCH_SIZE,
 ) -> Array:
     """Exact variance at weights (..., d): of the pairs of a table, or of independent rows."""
-    return _at_each(
+    return at_each(
+        problem,
         weights,
         lambda coef: uniform_variance(problem, problem.slopes(coef), table, batch_size),
     )
@@ -40,15 +39,7 @@ def squared_gradients(problem: Problem, weights: Array) -> Array:
         gradient = problem.gradient(coef)[0]
         return float(gradient @ gradient)
 
-    return _at_each(weights, square)
-
-
-def _at_each(weights: Array, measure: Any) -> Array:
-    """Measure at each of the weights; infinite where they are not finite."""
-    flat = weights.reshape(-1, weights.shape[-1])
-    return np.reshape(
-        [measure(coef) if np.isfinite(coef).all() else np.inf for coef in flat], weights.shape[:-1]
-    )
+    return at_each(problem, weights, square)
 
 
 def bias(problem: Problem, table: AntitheticTable, weights: Array) -> Array:

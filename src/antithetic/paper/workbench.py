@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from antithetic import datasets
 from antithetic._core.schedules import step_size
+from antithetic._util.threads import default_threads, in_shares
 from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
 from antithetic.orders.batches import Batches
 from antithetic.orders.pool import Pool, Sampler
@@ -56,6 +57,7 @@ SHEET_METHODS, SHEET_EPOCHS = (*PAPER, "reshuffled"), 10
 """Runs that are recorded inside epochs, for the paper's Figures 2 and 3, and how far: in the first
 epochs the variance falls, and after ten most sets show the level where noise holds them."""
 POINTS = 8  # of a curve in each epoch
+_ROWS_FOR_THREADS = 10_000  # with fewer, epochs are so short that threads wait for Python's lock
 
 
 def load(name: str) -> tuple[Any, Any]:
@@ -136,21 +138,26 @@ class Workbench:
         problem = self.problem if problem is None else problem
         found = np.full((seeds, epochs + 1, problem.d), np.nan)
         found[:, 0] = 0.0
-        for seed in range(seeds):
-            spec = make_spec(
-                problem,
-                self.y,
-                order=METHODS[method],
-                solver="sgd",
-                steps=steps,
-                batch_size=batch_size,
-                seed=seed,
-            )
-            try:
-                for run in train(spec, begin(spec, table=self.table(method)), epochs):
-                    found[seed, run.state.epochs] = run.state.coef
-            except DivergenceError:
-                continue
+        table = self.table(method)
+
+        def run_seeds(share: Sequence[int]) -> None:
+            for seed in share:
+                spec = make_spec(
+                    problem,
+                    self.y,
+                    order=METHODS[method],
+                    solver="sgd",
+                    steps=steps,
+                    batch_size=batch_size,
+                    seed=seed,
+                )
+                try:
+                    for run in train(spec, begin(spec, table=table), epochs):
+                        found[seed, run.state.epochs] = run.state.coef
+                except DivergenceError:
+                    continue
+
+        in_shares(run_seeds, range(seeds), threads_for(self.problem))
         return found
 
     def inside(self, method: str, steps: Steps, *, seeds: int, epochs: int) -> Array:
@@ -162,12 +169,17 @@ class Workbench:
         problem, solver = self.problem, make_sgd(self.problem, average=False)
         schedule = steps.schedule(problem.loss, problem.penalty)
         found = np.zeros((seeds, epochs * POINTS + 1, problem.d))
-        for seed in range(seeds):
-            sampler, after = self.sampler(method, seed), After(*solver.init())
-            for epoch in range(epochs):
-                pieces = _in_pieces(solver, after, sampler.batches(epoch), schedule)
-                for point, after in enumerate(pieces, epoch * POINTS + 1):
-                    found[seed, point] = after.state.coef
+        self.table(method)  # made once, before the threads ask for it
+
+        def run_seeds(share: Sequence[int]) -> None:
+            for seed in share:
+                sampler, after = self.sampler(method, seed), After(*solver.init())
+                for epoch in range(epochs):
+                    pieces = _in_pieces(solver, after, sampler.batches(epoch), schedule)
+                    for point, after in enumerate(pieces, epoch * POINTS + 1):
+                        found[seed, point] = after.state.coef
+
+        in_shares(run_seeds, range(seeds), threads_for(self.problem))
         return found
 
 
@@ -205,8 +217,22 @@ def mean_steps(problem: Problem, steps: InverseTime, epochs: int) -> Array:
 
 def objectives(problem: Problem, weights: Array) -> Array:
     """Objectives at weights of shape (..., d); infinite if these are not finite or it overflows."""
-    flat = [finite_objective(problem, coef, 0.0) for coef in weights.reshape(-1, problem.d)]
-    return np.reshape(flat, weights.shape[:-1])
+    return at_each(problem, weights, lambda coef: finite_objective(problem, coef, 0.0))
+
+
+def at_each(problem: Problem, weights: Array, measure: Callable[[Array], float]) -> Array:
+    """Measure at each of the weights (..., d); infinite where they are not finite."""
+
+    def measure_share(share: Sequence[Array]) -> list[float]:
+        return [measure(coef) if np.isfinite(coef).all() else np.inf for coef in share]
+
+    shares = in_shares(measure_share, list(weights.reshape(-1, problem.d)), threads_for(problem))
+    return np.reshape([*chain.from_iterable(shares)], weights.shape[:-1])
+
+
+def threads_for(problem: Problem) -> int:
+    """Return the number of threads that share runs or measurements; results do not depend on it."""
+    return default_threads() if problem.n >= _ROWS_FOR_THREADS else 1
 
 
 def jitter(inside: Array) -> Array:

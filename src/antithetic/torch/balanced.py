@@ -29,9 +29,9 @@ class BalancedBatchSampler(EpochSampler):
     Of every two rows observed one after the other, with vectors a and b, one goes to the front of
     the next epoch and one to its back, so that the signed sum s of all differences stays small: the
     first goes to the front if :math:`\langle s, a - b \rangle \le 0`. The back is filled from the
-    end (pair balancing; Lu et al. 2022, Cooper et al. 2023). No table is built and no vectors are
-    kept: 17 bytes per row in all. The first epoch, and any epoch after one in which nothing was
-    observed, is in random order.
+    end. This is pair balancing (GraB, Lu et al. 2022; CD-GraB, Cooper et al. 2023). No table is
+    built and no vectors are kept: 17 bytes per row in all. The first epoch, and any epoch after one
+    in which nothing was observed, is in random order.
 
     Parameters
     ----------

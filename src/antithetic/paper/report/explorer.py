@@ -22,8 +22,8 @@ MAX_ROWS = 1500
 _FRAMES_WITH_GRADIENTS = 4
 _NOTE = (
     "The rows, projected onto the plane of their first two principal components; the dashed line is"
-    " where the decision boundary cuts that plane. Both methods start at zero weights, with the"
-    " same steps and the first seed."
+    " where the decision boundary cuts that plane, if that is inside the picture. Both methods"
+    " start at zero weights, with the same steps and the first seed."
 )
 
 

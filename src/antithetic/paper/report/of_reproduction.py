@@ -30,6 +30,12 @@ The method:
   J. Liu and L. Xu. Accelerating Stochastic Gradient Descent Using Antithetic Sampling.
   arXiv:1810.03124, 2018. https://arxiv.org/abs/1810.03124
 
+The rule of balanced orders:
+  Y. Lu, W. Guo and C. De Sa. GraB: Finding Provably Better Data Permutations than Random
+  Reshuffling. arXiv:2205.10733, 2022. https://arxiv.org/abs/2205.10733
+  A. F. Cooper and others. Coordinating Distributed Example Orders for Provably Accelerated
+  Training (CD-GraB). arXiv:2302.00845, 2023. https://arxiv.org/abs/2302.00845
+
 This page:
   antithetic {version}, the command `antithetic {command}`.
 
@@ -119,9 +125,10 @@ def _summary(found: Reproduction) -> Iterator[str]:
     )
     yield (
         "The paper does not compare with plain reshuffling. Compared with it, our nested order ends"
-        f" nearer **{_wins(experiments, 'nested order', 'reshuffled')}**, and the balanced order,"
-        f" which needs no table either, **{_wins(experiments, 'balanced', 'reshuffled')}**. Nearer"
-        " and farther mean by more than two standard errors of the runs."
+        f" clearly nearer **{_wins(experiments, 'nested order', 'reshuffled')}**, and a balanced"
+        " order, which follows the rule of GraB and CD-GraB and needs no table either,"
+        f" **{_wins(experiments, 'balanced', 'reshuffled')}**. Clearly means by more than two"
+        " standard errors over the runs."
     )
     if found.left_out:
         yield f"Left out, since they are not on this computer: {', '.join(found.left_out)}."
@@ -166,7 +173,7 @@ def _variance(one: Experiment) -> Figure:
 def _orders(one: Experiment) -> Figure:
     return Figure(
         f"{_slug(one)}-orders",
-        "Objective, also with our orders",
+        "Objective, also with other orders",
         [_series(method, one.gap(method)) for method in METHODS],
         f"(f {_MINUS} f*) / (f(0) {_MINUS} f*), mean and range of {one.protocol['seeds']} seeds;"
         f" {_LAMBDA} = {one.decay:g}, {_ETA0} = {one.eta0:.3g} for all, the best of SGD.",

@@ -220,7 +220,10 @@ def _by_measure(claim: Claim) -> str:
     """A small table: measures below each other, the chosen step beside four times it."""
     if not claim.by_measure:
         return ""
-    heads = "".join(f'<th scope="col">{escape(step)} step</th>' for step in claim.by_measure)
+    heads = "".join(
+        f'<th scope="col">{escape(step)} {"the " * (step != "chosen")}step</th>'
+        for step in claim.by_measure
+    )
     rows = "".join(
         f'<tr><th scope="row">{escape(measure)}</th>'
         + "".join(f"<td>{escape(of[measure])}</td>" for of in claim.by_measure.values())

@@ -80,7 +80,7 @@ def gradient_rounds(client: Client, rows: list, labels: list, many: int) -> np.n
 
     loss, classes = LOSSES["log_loss"], np.array([0, 1])
     blocks = read_blocks(rows, labels, client=client)
-    census = census_of(look(client, blocks, Look(loss, False, 0, True, False)), classes)
+    census = census_of(look(client, blocks, Look(loss, False, 0, True, False)), classes, loss)
     parts = OneVsRest(classes)
     common = Common(loss, ElasticNet(ALPHA), False, parts, census.rows, 1, InOrder(), (0,))
     sums, theta = BlockSums(client, blocks, common, census), np.zeros(census.d)

@@ -58,7 +58,7 @@ def sums_of(client, rows, *, weight=None, fit_intercept=True, by_class=None, pen
     blocks = read_blocks(*in_blocks(rows, Y, BLOCKS), weight, client=client)
     glances = look(client, blocks, Look(loss, fit_intercept, 0, for_newton=True))
     common = Common(loss, penalty, fit_intercept, parts, len(Y), 1, InOrder(), (0,))
-    far = ClassBlockSums(client, blocks, common, census_of(glances, CLASSES))
+    far = ClassBlockSums(client, blocks, common, census_of(glances, CLASSES, loss))
     codes = parts.target(Y, 0)
     weights = parts.weigh(codes, weight, 0)
     near = ClassSums(rows, codes.astype(np.intp), len(CLASSES), penalty, weights, far.centre)
@@ -165,7 +165,7 @@ def test_the_bound_is_above_the_distance_to_the_optimum(client):
     base = -float(shares @ np.log(shares)) - least
     for many in range(4):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("antithetic.dask.logistic.warn", lambda *_: None)
+            patch.setattr("antithetic.dask.learner.warn", lambda *_: None)
             model = LogisticRegression(tol=1e-12, max_iter=many, client=client).fit(*data)
         distance = problem.objective(model.coef_, model.intercept_) - least
         assert distance <= model.gap_ * base * (1.0 + 1e-6) + 1e-13
@@ -276,7 +276,7 @@ def test_a_checkpoint_resumes_to_the_same_bits(client, kind, tmp_path, monkeypat
 
     def fit(**more):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("antithetic.dask.logistic.warn", lambda *_: None)
+            patch.setattr("antithetic.dask.learner.warn", lambda *_: None)
             return LogisticRegression(**given | more, client=client).fit(*data)
 
     whole = fit()

@@ -65,7 +65,7 @@ def sums_of(client, rows, y, loss, *, weight=None, fit_intercept=True, class_wei
     blocks = read_blocks(*in_blocks(rows, y, BLOCKS), weight, client=client)
     glances = look(client, blocks, Look(loss, fit_intercept, 0, for_newton=True))
     common = Common(loss, penalty, fit_intercept, parts, len(y), 1, InOrder(), (0,))
-    far = BlockSums(client, blocks, common, census_of(glances, classes))
+    far = BlockSums(client, blocks, common, census_of(glances, classes, loss))
     target = parts.target(y, 0)
     weights = parts.weigh(target, weight, 0)
     problem = Problem(rows, target, loss, penalty, weights, fit_intercept, None)
@@ -388,7 +388,7 @@ def test_a_checkpoint_resumes_to_the_same_bits(client, kind, tmp_path):
     def fit(**more):
         with dask.config.set({}), pytest.MonkeyPatch.context() as patch:
             patch.setattr("antithetic._util.warnings.warn", lambda *_: None)
-            patch.setattr("antithetic.dask.logistic.warn", lambda *_: None)
+            patch.setattr("antithetic.dask.learner.warn", lambda *_: None)
             return make(**given | more, client=client).fit(*data)
 
     whole = fit()
@@ -506,7 +506,7 @@ def test_very_many_columns_resume_from_a_checkpoint(client, tmp_path):
 
     def fit(**more):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("antithetic.dask.logistic.warn", lambda *_: None)
+            patch.setattr("antithetic.dask.learner.warn", lambda *_: None)
             return LogisticRegression(C=0.1, tol=1e-8, client=client, **more).fit(*data)
 
     whole = fit()

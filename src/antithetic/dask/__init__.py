@@ -8,13 +8,23 @@ if TYPE_CHECKING:
     from antithetic.dask.cluster import ClusterLostError
     from antithetic.dask.estimators import SGDClassifier, SGDRegressor
     from antithetic.dask.logistic import LogisticRegression
+    from antithetic.dask.regression import (
+        GammaRegressor,
+        PoissonRegressor,
+        Ridge,
+        TweedieRegressor,
+    )
 
 __all__ = [
     "BlockTable",
     "ClusterLostError",
+    "GammaRegressor",
     "LogisticRegression",
+    "PoissonRegressor",
+    "Ridge",
     "SGDClassifier",
     "SGDRegressor",
+    "TweedieRegressor",
     "pair",
 ]
 
@@ -22,9 +32,13 @@ __all__ = [
 _PLACES = {
     "BlockTable": "block_table",
     "ClusterLostError": "cluster",
+    "GammaRegressor": "regression",
     "LogisticRegression": "logistic",
+    "PoissonRegressor": "regression",
+    "Ridge": "regression",
     "SGDClassifier": "estimators",
     "SGDRegressor": "estimators",
+    "TweedieRegressor": "regression",
     "pair": "_pair",
 }
 

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from antithetic._util.warnings import warn
 from antithetic.dask.block_table import BlockTable
 from antithetic.dask.blocks import Blocks
-from antithetic.dask.mark import mark_settings
-from antithetic.dask.scan import Glance
+from antithetic.dask.cluster import client_of
+from antithetic.dask.common import Common
+from antithetic.dask.mark import mark_data, mark_settings
+from antithetic.dask.moments import Census
+from antithetic.dask.newton import HISTORY, First, NewtonRounds, Standings
+from antithetic.dask.newton_fit import NewtonFit
+from antithetic.dask.reading import read_blocks
+from antithetic.dask.scan import Glance, Look, census_of, look
+from antithetic.estimators.linear import LinearEstimator
+from antithetic.estimators.logistic_fit import LEAST_TOL, LogisticFit, NewtonPlan, seed_of
+from antithetic.problem.losses import Loss
+from antithetic.solvers.newton.iterate import Iterate
 
 # parameters that may differ between a checkpoint and the fit that resumes from it
 _NOT_OF_THE_PROBLEM = ("client", "checkpoint", "verbose", "max_iter", "random_state", "trace")
@@ -74,6 +87,118 @@ class BlockLearner:
         if path is None:
             return "fit again; with checkpoint='fit.npz', fit would resume after the last iteration"
         return f"fit again with client= set to it: the fit resumes from {os.fspath(path)!r}"
+
+
+class NewtonLearner(BlockLearner, LinearEstimator):
+    """Fit one problem by Newton's method; the classes that inherit from it say which one."""
+
+    def _start(self) -> First | None:
+        """Return the weights to start from; None to start from samples."""
+        raise NotImplementedError
+
+    def _as_attributes(self, fit: LogisticFit, real: np.dtype[Any]) -> dict[str, Any]:
+        """Return the weights and the number of iterations in the form of the attributes."""
+        raise NotImplementedError
+
+    def _fit_blocks(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        loss: Loss,
+        common: Callable[[Census], Common],
+    ) -> tuple[LogisticFit, BlockData]:
+        """Look at the blocks, fit the model to them, and set the attributes.
+
+        ``common`` returns the problem, once the rows are counted.
+        """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} needs labels: y is None")
+        with self._unchanged_on_errors(), client_of(self.client) as client:
+            blocks = read_blocks(X, y, sample_weight, client=client)
+            marks = self.checkpoint is not None
+            aim = Look(loss, bool(self.fit_intercept), 0, for_newton=True, marks=marks)
+            glances = look(client, blocks, aim, after_loss=self._after_loss())
+            self._learn(blocks, glances)
+            seen = BlockData(blocks, glances)
+            census = census_of(glances, getattr(self, "classes_", None), loss)
+            rounds = NewtonRounds(
+                client,
+                blocks,
+                common(census),
+                census,
+                max(float(self.tol), LEAST_TOL),
+                None,
+                self._most_iterations(),
+                self._after_loss(),
+            )
+            return self._run(rounds, seen), seen
+
+    def _most_iterations(self) -> int:
+        return int(self.max_iter)
+
+    def _run(self, rounds: NewtonRounds, seen: BlockData) -> LogisticFit:
+        """Fit and keep the result; on errors, keep the last complete iteration."""
+        first, random_state = self._start(), getattr(self, "random_state", None)
+        last: list[LogisticFit] = []
+
+        def adopt(standings: Standings, ends: list[Iterate]) -> None:
+            fit = _fit_of(rounds, standings, ends[0])
+            last.append(fit)
+            table = np.array(standings.reached[0].history).reshape(-1, len(HISTORY))
+            history = {name: table[:, place] for place, name in enumerate(HISTORY)}
+            attributes = {
+                "gap_": float(fit.gap),
+                "gap_certified_": bool(fit.certified),
+                "n_rounds_": standings.rounds,
+                "history_": {"epoch": np.arange(1, len(table) + 1), **history},
+                "plan_": NewtonPlan.of(fit, seen.rows, 1, is_warm=first is not None),
+            }
+            self.__dict__.update(attributes | self._as_attributes(fit, seen.real))
+
+        if self.verbose:
+            print(f"{type(self).__name__}: {len(seen.blocks)} blocks of {seen.rows} rows in all")
+        marks = [] if first is None else [np.atleast_1d(part) for part in first]
+        NewtonFit(
+            rounds,
+            [first],
+            seed_of(random_state),
+            random_state is not None and not hasattr(random_state, "randint"),
+            {"settings": self._settings(), "data": mark_data(seen.glances, marks)},
+            self.checkpoint if rounds.max_iter else None,  # zero weights are nothing to resume
+            bool(self.verbose),
+            bounds=True,
+        ).run(adopt)
+        return last[-1]
+
+    def _warn_if_short(self, fit: LogisticFit) -> None:
+        """Warn if the gap is above the tolerance."""
+        if not fit.is_short_of(float(self.tol)):
+            return
+        by, advice = f"max_iter={self._most_iterations()}", "Increase max_iter"
+        if fit.ended == "rounding":
+            by = "rounding"
+            advice = "Increase tol, or scale columns that are far from zero or very large"
+        warn(
+            f"{by} ended the fit: the gap to the optimum is {fit.gap:.1e}, above"
+            f" tol={self.tol:g}. {advice}.",
+            ConvergenceWarning,
+        )
+
+
+def _fit_of(rounds: NewtonRounds, standings: Standings, end: Iterate) -> LogisticFit:
+    coef, intercepts = rounds.weights(end)
+    newton = standings.reached[0].newton
+    return LogisticFit(
+        np.array(np.atleast_2d(coef)),
+        np.atleast_1d(intercepts),
+        end.gap,
+        end.certified,
+        end.iterations,
+        end.ended or "max_iter",
+        newton.sizes,
+        newton.method,
+    )
 
 
 def _check_alike(glances: list[Glance]) -> None:

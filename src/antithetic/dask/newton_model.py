@@ -51,7 +51,7 @@ class NewtonModel(BlockLearner, FittedLinearModel):
             client,
             seen.blocks,
             common,
-            census_of(seen.glances, classes),
+            census_of(seen.glances, classes, common.loss),
             tol,
             stop,
             int(self.max_iter),

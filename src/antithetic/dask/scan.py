@@ -15,7 +15,7 @@ from antithetic.dask.blocks import Block, Blocks, open_block
 from antithetic.dask.cluster import gather
 from antithetic.dask.common import Common
 from antithetic.dask.mapping import map_blocks
-from antithetic.dask.moments import BlockMoments, Census, moments_of
+from antithetic.dask.moments import BlockMoments, Census, join_means, moments_of
 from antithetic.dask.tasks import one_thread
 from antithetic.estimators.one_vs_rest import classes_of
 from antithetic.problem import Problem
@@ -146,6 +146,10 @@ def glance(number: int, parts: Sequence[Any], many: int, aim: Look) -> Glance:
 def _check_numbers(number: int, y: NDArray[Any], loss: Loss) -> None:
     if not loss.classification and y.dtype.kind not in "biuf":
         raise ValueError(f"block {number}: y must be numbers for loss={loss.name!r}; got {y.dtype}")
+    try:
+        loss.check_targets(y)
+    except ValueError as error:
+        raise ValueError(f"block {number}: {error}") from error
 
 
 def _classes_and_codes(y: NDArray[Any], loss: Loss) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -257,7 +261,7 @@ def first_steps(glances: list[Glance], common: Common, number: int) -> InverseTi
     return find_steps(problem, common.batch_size, common.seeds[number])
 
 
-def census_of(glances: list[Glance], classes: NDArray[Any] | None) -> Census:
+def census_of(glances: list[Glance], classes: NDArray[Any] | None, loss: Loss) -> Census:
     """Join what was found out about all blocks; ``classes`` is None for regression."""
     many = 1 if classes is None else len(classes)
     counts = np.zeros((len(glances), many), np.intp)
@@ -280,7 +284,10 @@ def census_of(glances: list[Glance], classes: NDArray[Any] | None) -> Census:
     real = np.dtype(seen[0][1].kind.split()[0])
     is_sparse = seen[0][1].kind.endswith("sparse")
     entry_bytes = real.itemsize + (4 if is_sparse else 0)
-    mean, spread = _join([(sums.weights.sum(), sums.mean, sums.spread) for *_, sums in seen])
+    mean, spread = 0.0, 0.0
+    if classes is None:
+        parts = [(float(sums.weights.sum()), sums.mean, sums.spread) for *_, sums in seen]
+        mean, spread = join_means(loss, parts)
     numbers, shares = _numbers(glances) if classes is None else (np.empty(0), np.empty(0))
     return Census(
         rows,
@@ -298,18 +305,6 @@ def census_of(glances: list[Glance], classes: NDArray[Any] | None) -> Census:
         entry_bytes * float(mean_of("entries")),
         real == np.float32,
     )
-
-
-def _join(parts: list[tuple[float, float, float]]) -> tuple[float, float]:
-    """Mean and spread of all rows, from weights, means and spreads of parts."""
-    total = mean = spread = 0.0
-    for weight, own, around in parts:
-        if weight > 0.0:
-            both, apart = total + weight, own - mean
-            spread += around + apart * apart * total * weight / both
-            mean += apart * weight / both
-            total = both
-    return mean, spread
 
 
 def _numbers(glances: list[Glance]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

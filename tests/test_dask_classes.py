@@ -22,7 +22,6 @@ from antithetic.estimators.one_vs_rest import AllClasses
 from antithetic.exact.certificate import certified_gap
 from antithetic.exact.class_sums import ClassSums
 from antithetic.exact.sums import ClassedSums
-from antithetic.orders.in_order import InOrder
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.softmax import SoftmaxProblem
@@ -56,8 +55,8 @@ def sums_of(client, rows, *, weight=None, fit_intercept=True, by_class=None, pen
     loss, penalty = LOSSES["log_loss"], penalty or ElasticNet(1e-3)
     parts = AllClasses(CLASSES, by_class)
     blocks = read_blocks(*in_blocks(rows, Y, BLOCKS), weight, client=client)
-    glances = look(client, blocks, Look(loss, fit_intercept, 0, for_newton=True))
-    common = Common(loss, penalty, fit_intercept, parts, len(Y), 1, InOrder(), (0,))
+    glances = look(client, blocks, Look(loss))
+    common = Common(loss, penalty, fit_intercept, parts, len(Y))
     far = ClassBlockSums(client, blocks, common, census_of(glances, CLASSES, loss))
     codes = parts.target(Y, 0)
     weights = parts.weigh(codes, weight, 0)

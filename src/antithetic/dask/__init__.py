@@ -6,7 +6,6 @@ if TYPE_CHECKING:
     from antithetic.dask._pair import pair
     from antithetic.dask.block_table import BlockTable
     from antithetic.dask.cluster import ClusterLostError
-    from antithetic.dask.estimators import SGDClassifier, SGDRegressor
     from antithetic.dask.logistic import LogisticRegression
     from antithetic.dask.regression import (
         GammaRegressor,
@@ -22,8 +21,6 @@ __all__ = [
     "LogisticRegression",
     "PoissonRegressor",
     "Ridge",
-    "SGDClassifier",
-    "SGDRegressor",
     "TweedieRegressor",
     "pair",
 ]
@@ -36,8 +33,6 @@ _PLACES = {
     "LogisticRegression": "logistic",
     "PoissonRegressor": "regression",
     "Ridge": "regression",
-    "SGDClassifier": "estimators",
-    "SGDRegressor": "estimators",
     "TweedieRegressor": "regression",
     "pair": "_pair",
 }

@@ -1,4 +1,4 @@
-"""The beginning of every fit on a cluster: blocks, a first look at them, and their labels."""
+"""A fit on a cluster: a first look at the blocks, Newton's method, and attributes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from antithetic._util.warnings import warn
-from antithetic.dask.block_table import BlockTable
 from antithetic.dask.blocks import Blocks
 from antithetic.dask.cluster import client_of
 from antithetic.dask.common import Common
@@ -39,13 +38,10 @@ class BlockData:
     blocks : Blocks
     glances : list of Glance
         What was seen of each block.
-    table : BlockTable or None
-        The table that was passed to ``fit``.
     """
 
     blocks: Blocks
     glances: list[Glance]
-    table: BlockTable | None = None
 
     @property
     def rows(self) -> int:
@@ -58,8 +54,8 @@ class BlockData:
         return np.dtype(next(one.kind for one in self.glances if one.rows).split()[0])
 
 
-class BlockLearner:
-    """What estimators of blocks share: features and labels from a first look, and checkpoints."""
+class BlockLearner(LinearEstimator):
+    """A fit by Newton's method; the classes that inherit from it say of which problem."""
 
     def _learn_labels(self, glances: list[Glance]) -> None:
         """Set the attributes that describe the labels."""
@@ -74,23 +70,19 @@ class BlockLearner:
         if blocks.names is not None:
             self.feature_names_in_ = blocks.names
 
-    def _settings(self, **changes: Any) -> dict[str, str]:
+    def _settings(self) -> dict[str, str]:
         """Parameters that a fit depends on, as text."""
-        given = self.get_params(deep=False) | changes  # type: ignore[attr-defined]
+        given = self.get_params(deep=False)
         return mark_settings(
             {name: value for name, value in given.items() if name not in _NOT_OF_THE_PROBLEM}
         )
 
     def _after_loss(self) -> str:
         """What to do after the cluster was lost."""
-        path: Any = self.checkpoint  # type: ignore[attr-defined]
+        path: Any = self.checkpoint
         if path is None:
             return "fit again; with checkpoint='fit.npz', fit would resume after the last iteration"
         return f"fit again with client= set to it: the fit resumes from {os.fspath(path)!r}"
-
-
-class NewtonLearner(BlockLearner, LinearEstimator):
-    """Fit one problem by Newton's method; the classes that inherit from it say which one."""
 
     def _start(self) -> First | None:
         """Return the weights to start from; None to start from samples."""
@@ -116,8 +108,7 @@ class NewtonLearner(BlockLearner, LinearEstimator):
             raise ValueError(f"{type(self).__name__} needs labels: y is None")
         with self._unchanged_on_errors(), client_of(self.client) as client:
             blocks = read_blocks(X, y, sample_weight, client=client)
-            marks = self.checkpoint is not None
-            aim = Look(loss, bool(self.fit_intercept), 0, for_newton=True, marks=marks)
+            aim = Look(loss, marks=self.checkpoint is not None)
             glances = look(client, blocks, aim, after_loss=self._after_loss())
             self._learn(blocks, glances)
             seen = BlockData(blocks, glances)

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from antithetic._util.warnings import warn
 from antithetic.dask.blocks import join_classes
 from antithetic.dask.common import Common
-from antithetic.dask.learner import NewtonLearner
+from antithetic.dask.learner import BlockLearner
 from antithetic.dask.moments import Census
 from antithetic.dask.newton import First
 from antithetic.dask.predictor import BlockPredictor
@@ -27,12 +27,11 @@ from antithetic.estimators.one_vs_rest import (
     check_classes,
     weights_of_classes,
 )
-from antithetic.orders.in_order import InOrder
 from antithetic.problem.losses import LOSSES
 
 
 class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
-    BlockPredictor, ClassifierMixin, NewtonLearner, LogisticParameters
+    BlockPredictor, ClassifierMixin, BlockLearner, LogisticParameters
 ):
     """Logistic regression of data in blocks: :class:`antithetic.LogisticRegression` on Dask.
 
@@ -207,9 +206,6 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
             bool(self.fit_intercept),
             parts(self.classes_, weights),
             census.rows,
-            1,
-            InOrder(),
-            (0,),
         )
 
     def _start(self) -> First | None:

@@ -123,8 +123,6 @@ class Census:
         As in :class:`BlockMoments`.
     mean, spread, loss : float
         As in :class:`BlockMoments`.
-    numbers, shares : ndarray
-        Some targets of a regression, and the weight that each represents.
     row_bytes : float
         Memory of a row.
     is_single : bool
@@ -141,8 +139,6 @@ class Census:
     mean: float
     spread: float
     loss: float
-    numbers: Vector
-    shares: Vector
     row_bytes: float
     is_single: bool
 
@@ -181,7 +177,7 @@ class Census:
     def constant(self, common: Common, problem: int) -> tuple[float, float]:
         """Best prediction without weights, and its mean loss.
 
-        The loss is NaN if it would take another round to know it.
+        A regression predicts its mean, or the logarithm of that.
         """
         loss, n = common.loss, self.rows
         if loss.classification:
@@ -192,6 +188,4 @@ class Census:
             return best_constant(loss, signs, weights)
         if not common.fit_intercept:
             return 0.0, self.loss / n
-        if loss.name == "squared_error" or loss.has_log_link:
-            return loss.best_constant(np.array([self.mean]), None), self.spread / n
-        return best_constant(loss, self.numbers, self.shares)[0], np.nan
+        return loss.best_constant(np.array([self.mean]), None), self.spread / n

@@ -10,12 +10,11 @@ import numpy as np
 from dask.base import is_dask_collection
 from numpy.typing import NDArray
 
-from antithetic.dask.blocks import Blocks, open_block
+from antithetic.dask.blocks import Blocks, one_thread, open_block
 from antithetic.dask.cluster import gather
 from antithetic.dask.mapping import map_blocks
 from antithetic.dask.moments import join_means
 from antithetic.dask.reading import delayed_parts
-from antithetic.dask.tasks import one_thread
 from antithetic.problem.losses import Loss
 
 

@@ -20,10 +20,8 @@ _TAKEN_OVER = (
     "n_features_in_",
     "feature_names_in_",
     "n_iter_",
-    "t_",
     "gap_",
     "gap_certified_",
-    "_class_weights",
 )
 
 
@@ -37,13 +35,11 @@ class BlockPredictor:
 
         Returns
         -------
-        antithetic.LogisticRegression, antithetic.SGDClassifier or antithetic.SGDRegressor
+        antithetic.LogisticRegression or antithetic.SGDRegressor
         """
         check_is_fitted(self)
         known = self._local_class._get_param_names()
         given = {name: value for name, value in vars(self).items() if name in known}
-        if hasattr(self, "_solver_used"):
-            given["solver"] = self._solver_used  # there is no "auto" on one machine
         local = self._local_class(**given)
         for name in _TAKEN_OVER:
             if hasattr(self, name):

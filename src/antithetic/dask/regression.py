@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from antithetic.dask.common import Common
-from antithetic.dask.learner import NewtonLearner
+from antithetic.dask.learner import BlockLearner
 from antithetic.dask.moments import Census
 from antithetic.dask.newton import First
 from antithetic.dask.predictor import BlockPredictor
@@ -21,7 +21,6 @@ from antithetic.dask.scan import Glance
 from antithetic.estimators.logistic_fit import LogisticFit
 from antithetic.estimators.one_vs_rest import OneVsRest
 from antithetic.estimators.sgd import SGDRegressor
-from antithetic.orders.in_order import InOrder
 from antithetic.problem.losses import ALL_LOSSES, LOSSES, Loss, Tweedie
 from antithetic.problem.penalties import ElasticNet
 
@@ -35,7 +34,7 @@ _ON_DASK: dict[str, list[Any]] = {
 _DEFAULT_ITERATIONS = 100  # if max_iter is None
 
 
-class _BlockRegressor(BlockPredictor, RegressorMixin, NewtonLearner):  # type: ignore[misc]
+class _BlockRegressor(BlockPredictor, RegressorMixin, BlockLearner):  # type: ignore[misc]
     """A regression with an L2 penalty."""
 
     def _loss(self) -> Loss:
@@ -93,9 +92,6 @@ class _BlockRegressor(BlockPredictor, RegressorMixin, NewtonLearner):  # type: i
             bool(self.fit_intercept),
             OneVsRest(),
             census.rows,
-            1,
-            InOrder(),
-            (0,),
         )
 
     def _start(self) -> First | None:

@@ -18,7 +18,7 @@ import dask.array as da
 from dask_cases import cluster, in_blocks, labelled
 from distributed import LocalCluster
 
-from antithetic.dask import ClusterLostError, LogisticRegression, newton_file, pair
+from antithetic.dask import ClusterLostError, LogisticRegression, checkpoint, learner, pair
 from antithetic.dask.cluster import _check_package
 
 # Killed processes leave sockets open.
@@ -156,7 +156,7 @@ def test_workers_that_are_killed_with_what_a_fit_keeps(workers, tmp_path):
 def test_a_scheduler_that_is_lost(workers, undisturbed, tmp_path):
     """A lost scheduler gives a clear error that names the checkpoint.
 
-    A new cluster goes on from there to the same bits.
+    A new cluster goes on from there to the same gap.
     """
     path = tmp_path / "fit.npz"
     rows, labels = slow_blocks()
@@ -173,8 +173,8 @@ def test_a_scheduler_that_is_lost(workers, undisturbed, tmp_path):
     resumed = LogisticRegression(**CHOSEN, client=workers, checkpoint=path).fit(
         *in_blocks(X, Y, LENGTHS)
     )
-    whole = LogisticRegression(**CHOSEN, client=workers).fit(*in_blocks(X, Y, LENGTHS))
-    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+    assert resumed.gap_ <= CHOSEN["tol"]
+    np.testing.assert_allclose(resumed.coef_, undisturbed["model"].coef_, atol=1e-4)
 
 
 def test_a_client_that_is_closed_between_two_rounds(workers, undisturbed, tmp_path, monkeypatch):
@@ -183,7 +183,7 @@ def test_a_client_that_is_closed_between_two_rounds(workers, undisturbed, tmp_pa
     Dask then refuses new tasks with an error of its own, ``ClosedClientError``.
     """
     path, data = tmp_path / "fit.npz", in_blocks(X, Y, LENGTHS)
-    chosen, save = CHOSEN | {"checkpoint": path}, newton_file.save
+    chosen, save = CHOSEN | {"checkpoint": path}, checkpoint.save
     with cluster(processes=False, n_workers=1) as client:
 
         def save_and_close(*given):
@@ -192,15 +192,15 @@ def test_a_client_that_is_closed_between_two_rounds(workers, undisturbed, tmp_pa
 
         model = LogisticRegression(**chosen, client=client)
         with monkeypatch.context() as patched:
-            patched.setattr(newton_file, "save", save_and_close)
+            patched.setattr(learner, "save", save_and_close)
             with pytest.raises(ClusterLostError, match=r"fit again .* resumes from .*fit\.npz"):
                 model.fit(*data)
         assert model.n_iter_ < undisturbed["model"].n_iter_
         with pytest.raises(ClusterLostError, match=r"the client is closed.*connect a new client"):
             model.fit(*data)
     resumed = LogisticRegression(**chosen, client=workers).fit(*data)
-    whole = LogisticRegression(**CHOSEN, client=workers).fit(*data)
-    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+    assert resumed.gap_ <= CHOSEN["tol"]
+    np.testing.assert_allclose(resumed.coef_, undisturbed["model"].coef_, atol=1e-4)
 
 
 def _close_once_there(own, path):

@@ -15,14 +15,12 @@ import pytest
 from antithetic import AntitheticTable, LinearModel, LogisticRegression, pair
 from antithetic._util.files import atomic_file, write_atomically
 from antithetic.bench.rows import Row, Sink
-from antithetic.dask import newton_file
-from antithetic.dask.newton import Standings
+from antithetic.dask import checkpoint
 from antithetic.datasets import _download
 from antithetic.paper.experiments import Experiment
 
 X = np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
 Y = np.array([0, 1, 1, 0, 1])
-MARK = {"settings": {}, "data": "0"}
 
 
 def download(path):
@@ -41,7 +39,7 @@ WRITERS = {
     "bytes": lambda path: write_atomically(path, b"content\n" * 9),
     "table": lambda path: pair(X, Y).save(path),
     "groups": lambda path: pair(X, Y, nest=2).save(path),
-    "checkpoint": lambda path: newton_file.save(path, MARK, Standings()),
+    "checkpoint": lambda path: checkpoint.save(path, "0", (np.ones(2), 0.5)),
     "model": lambda path: LinearModel.of(LogisticRegression().fit(X, Y)).save(path),
     "experiment": lambda path: Experiment.save(Small(), path),
     "download": download,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,21 +13,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from antithetic._util.warnings import warn
 from antithetic.dask.blocks import Blocks
-from antithetic.dask.cluster import client_of
+from antithetic.dask.checkpoint import load, mark_data, save
+from antithetic.dask.class_sums import ClassBlockSums
+from antithetic.dask.cluster import ClusterLostError, client_of
 from antithetic.dask.common import Common
-from antithetic.dask.mark import mark_data, mark_settings
 from antithetic.dask.moments import Census
-from antithetic.dask.newton import HISTORY, First, NewtonRounds, Standings
-from antithetic.dask.newton_fit import NewtonFit
+from antithetic.dask.newton import HISTORY, First, Reached, close, iterate_over
 from antithetic.dask.reading import read_blocks
 from antithetic.dask.scan import Glance, Look, census_of, look
+from antithetic.dask.sums import BlockSums
 from antithetic.estimators.linear import LinearEstimator
 from antithetic.estimators.logistic_fit import LEAST_TOL, LogisticFit, NewtonPlan, seed_of
 from antithetic.problem.losses import Loss
-from antithetic.solvers.newton.iterate import Iterate
-
-# parameters that may differ between a checkpoint and the fit that resumes from it
-_NOT_OF_THE_PROBLEM = ("client", "checkpoint", "verbose", "max_iter", "random_state", "trace")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,18 +68,11 @@ class BlockLearner(LinearEstimator):
         if blocks.names is not None:
             self.feature_names_in_ = blocks.names
 
-    def _settings(self) -> dict[str, str]:
-        """Parameters that a fit depends on, as text."""
-        given = self.get_params(deep=False)
-        return mark_settings(
-            {name: value for name, value in given.items() if name not in _NOT_OF_THE_PROBLEM}
-        )
-
     def _after_loss(self) -> str:
         """What to do after the cluster was lost."""
         path: Any = self.checkpoint
         if path is None:
-            return "fit again; with checkpoint='fit.npz', fit would resume after the last iteration"
+            return "fit again; with checkpoint='fit.npz', fit would resume from the last iteration"
         return f"fit again with client= set to it: the fit resumes from {os.fspath(path)!r}"
 
     def _start(self) -> First | None:
@@ -113,54 +104,65 @@ class BlockLearner(LinearEstimator):
             self._learn(blocks, glances)
             seen = BlockData(blocks, glances)
             census = census_of(glances, getattr(self, "classes_", None), loss)
-            rounds = NewtonRounds(
-                client,
-                blocks,
-                common(census),
-                census,
-                max(float(self.tol), LEAST_TOL),
-                None,
-                self._most_iterations(),
-                self._after_loss(),
-            )
-            return self._run(rounds, seen), seen
+            problem = common(census)
+            kind = ClassBlockSums if problem.is_classed else BlockSums
+            seed = seed_of(getattr(self, "random_state", None))
+            about = (client, blocks, problem, census, 0, self._after_loss(), seed)
+            return self._run(kind(*about), seen, seed), seen
 
     def _most_iterations(self) -> int:
         return int(self.max_iter)
 
-    def _run(self, rounds: NewtonRounds, seen: BlockData) -> LogisticFit:
+    def _run(self, sums: BlockSums | ClassBlockSums, seen: BlockData, seed: int) -> LogisticFit:
         """Fit and keep the result; on errors, keep the last complete iteration."""
-        first, random_state = self._start(), getattr(self, "random_state", None)
-        last: list[LogisticFit] = []
-
-        def adopt(standings: Standings, ends: list[Iterate]) -> None:
-            fit = _fit_of(rounds, standings, ends[0])
-            last.append(fit)
-            table = np.array(standings.reached[0].history).reshape(-1, len(HISTORY))
-            history = {name: table[:, place] for place, name in enumerate(HISTORY)}
-            attributes = {
-                "gap_": float(fit.gap),
-                "gap_certified_": bool(fit.certified),
-                "n_rounds_": standings.rounds,
-                "history_": {"epoch": np.arange(1, len(table) + 1), **history},
-                "plan_": NewtonPlan.of(fit, seen.rows, 1, is_warm=first is not None),
-            }
-            self.__dict__.update(attributes | self._as_attributes(fit, seen.real))
-
+        tol, most = max(float(self.tol), LEAST_TOL), self._most_iterations()
+        path = self.checkpoint if most else None  # without iterations, there is nothing to resume
+        mark = mark_data(type(self).__name__, seen.glances)
+        rows = sums.classes if isinstance(sums, ClassBlockSums) else 1
+        start = load(path, mark, self.n_features_in_, rows) or self._start()
+        reached: Reached | None = None
+        began = time.perf_counter()
         if self.verbose:
             print(f"{type(self).__name__}: {len(seen.blocks)} blocks of {seen.rows} rows in all")
-        marks = [] if first is None else [np.atleast_1d(part) for part in first]
-        NewtonFit(
-            rounds,
-            [first],
-            seed_of(random_state),
-            random_state is not None and not hasattr(random_state, "randint"),
-            {"settings": self._settings(), "data": mark_data(seen.glances, marks)},
-            self.checkpoint if rounds.max_iter else None,  # zero weights are nothing to resume
-            bool(self.verbose),
-            bounds=True,
-        ).run(adopt)
-        return last[-1]
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # very large rows end by rounding
+                for reached in iterate_over(sums, tol, most, seed, start):
+                    save(path, mark, reached.weights)
+                    if self.verbose:
+                        _print_round(reached, time.perf_counter() - began)
+                assert reached is not None
+                reached = close(reached)
+        except (KeyboardInterrupt, ClusterLostError):
+            if reached is not None:
+                self._adopt(reached, seen, is_warm=start is not None)
+            raise
+        return self._adopt(reached, seen, is_warm=start is not None)
+
+    def _adopt(self, reached: Reached, seen: BlockData, *, is_warm: bool) -> LogisticFit:
+        """Set the attributes to those of a fit."""
+        coef, intercepts = reached.weights
+        iterate, newton = reached.iterate, reached.newton
+        fit = LogisticFit(
+            np.array(np.atleast_2d(coef)),
+            np.atleast_1d(intercepts),
+            iterate.gap,
+            iterate.certified,
+            iterate.iterations,
+            iterate.ended or "max_iter",
+            newton.sizes,
+            newton.method,
+        )
+        table = np.array(reached.history).reshape(-1, len(HISTORY))
+        history = {name: table[:, place] for place, name in enumerate(HISTORY)}
+        attributes = {
+            "gap_": float(fit.gap),
+            "gap_certified_": bool(fit.certified),
+            "n_rounds_": reached.rounds,
+            "history_": {"epoch": np.arange(1, len(table) + 1), **history},
+            "plan_": NewtonPlan.of(fit, seen.rows, 1, is_warm=is_warm),
+        }
+        self.__dict__.update(attributes | self._as_attributes(fit, seen.real))
+        return fit
 
     def _warn_if_short(self, fit: LogisticFit) -> None:
         """Warn if the gap is above the tolerance."""
@@ -177,19 +179,9 @@ class BlockLearner(LinearEstimator):
         )
 
 
-def _fit_of(rounds: NewtonRounds, standings: Standings, end: Iterate) -> LogisticFit:
-    coef, intercepts = rounds.weights(end)
-    newton = standings.reached[0].newton
-    return LogisticFit(
-        np.array(np.atleast_2d(coef)),
-        np.atleast_1d(intercepts),
-        end.gap,
-        end.certified,
-        end.iterations,
-        end.ended or "max_iter",
-        newton.sizes,
-        newton.method,
-    )
+def _print_round(reached: Reached, seconds: float) -> None:
+    objective = reached.iterate.point.objective
+    print(f"round {reached.rounds}: {seconds:.2f} s, objective {objective:.10g}", flush=True)
 
 
 def _check_alike(glances: list[Glance]) -> None:

@@ -62,8 +62,8 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         A client or the address of a scheduler. None means the current client or, if there is none,
         a local cluster that exists only during the fit.
     checkpoint : path or None, default=None
-        A file to which each iteration is written. A fit of the same data with the same parameters
-        resumes from it.
+        A file to which the weights are written after each iteration. If it exists, the fit starts
+        from them; it must belong to this class and the same blocks of data.
 
     Attributes
     ----------
@@ -167,8 +167,8 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         Raises
         ------
         ClusterLostError
-            If the scheduler was lost. With ``checkpoint=``, fitting again resumes after the last
-            complete iteration.
+            If the scheduler was lost. With ``checkpoint=``, fitting again starts from the weights
+            of the last complete iteration.
         """
         C, l1_ratio = self._read_penalty()
         self._check_solver()

@@ -68,8 +68,8 @@ class _BlockRegressor(BlockPredictor, RegressorMixin, BlockLearner):  # type: ig
         Raises
         ------
         ClusterLostError
-            If the scheduler was lost. With ``checkpoint=``, fitting again resumes after the last
-            complete iteration.
+            If the scheduler was lost. With ``checkpoint=``, fitting again starts from the weights
+            of the last complete iteration.
         """
         fit, _ = self._fit_blocks(X, y, sample_weight, self._loss(), self._common)
         self._warn_if_short(fit)

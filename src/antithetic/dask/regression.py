@@ -126,7 +126,6 @@ class _BlockRegressor(BlockPredictor, RegressorMixin, BlockLearner):  # type: ig
             loss=loss.name if named else loss,
             alpha=self._l2,
             fit_intercept=self.fit_intercept,
-            warm_start=True,
         )
         local.coef_, local.intercept_ = self.coef_.copy(), np.atleast_1d(self.intercept_)
         local.n_features_in_, local.t_, local.n_iter_ = self.n_features_in_, 1, self.n_iter_

@@ -12,9 +12,6 @@ out what the page already has from the same code on the same machine. ``--quick`
 sets and repeats; names run only these scripts; ``--given "--repeats 3"`` passes arguments on to
 each of them. A script whose extra is not installed is left out, with a line that says so. The exit
 status is 1 if a bar is missed or a script fails.
-
-``combination.py`` is not in the list: it compares rules that were tried for ``antithetic.dask``, in
-tables of gaps without figures. For the one that is used, ``scale.py`` has figures with bars.
 """
 
 from __future__ import annotations

@@ -54,17 +54,16 @@ def warm_up(client: Client, n_workers: int) -> None:
     """Have each worker do all that a fit does, in both float types."""
     for real in (np.float32, np.float64):
         data = on_workers(client, [Made(k, 500, real=real) for k in range(4 * n_workers)])
-        model(client).fit(*data)
-        model(client, solver="svrg", max_iter=2, tol=None).fit(*data)
+        model(client, 2000 * n_workers).fit(*data)
 
 
-def model(client: Client, **given):
+def model(client: Client, rows: int, **given):
     """The model of the figures: mean log loss and an L2 penalty of ALPHA, without an intercept."""
     # Imported here, because workers import this file and do not need scikit-learn.
-    from antithetic.dask import SGDClassifier
+    from antithetic.dask import LogisticRegression
 
-    chosen = {"loss": "log_loss", "alpha": ALPHA, "fit_intercept": False, "random_state": 0}
-    return SGDClassifier(**chosen | given, client=client)
+    chosen = {"C": 1.0 / (ALPHA * rows), "fit_intercept": False}
+    return LogisticRegression(**chosen | given, client=client)
 
 
 def gradient_rounds(client: Client, rows: list, labels: list, many: int) -> np.ndarray:
@@ -74,15 +73,14 @@ def gradient_rounds(client: Client, rows: list, labels: list, many: int) -> np.n
     from antithetic.dask.scan import Look, census_of, look
     from antithetic.dask.sums import BlockSums
     from antithetic.estimators.one_vs_rest import OneVsRest
-    from antithetic.orders.in_order import InOrder
     from antithetic.problem.losses import LOSSES
     from antithetic.problem.penalties import ElasticNet
 
     loss, classes = LOSSES["log_loss"], np.array([0, 1])
     blocks = read_blocks(rows, labels, client=client)
-    census = census_of(look(client, blocks, Look(loss, False, 0, True, False)), classes)
+    census = census_of(look(client, blocks, Look(loss)), classes, loss)
     parts = OneVsRest(classes)
-    common = Common(loss, ElasticNet(ALPHA), False, parts, census.rows, 1, InOrder(), (0,))
+    common = Common(loss, ElasticNet(ALPHA), False, parts, census.rows)
     sums, theta = BlockSums(client, blocks, common, census), np.zeros(census.d)
     seconds = []
     for _ in range(many):

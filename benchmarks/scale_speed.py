@@ -20,7 +20,6 @@ from scale_cluster import (
     Made,
     cluster,
     gradient_rounds,
-    model,
     on_workers,
     stored,
 )
@@ -62,7 +61,6 @@ def gap_of(X: np.ndarray, y: np.ndarray) -> Callable[[np.ndarray], float]:
     def gap(coef: np.ndarray) -> float:
         return max(problem.objective(np.ravel(coef)) - least, 0.0) / (np.log(2.0) - least)
 
-    gap.least = least  # type: ignore[attr-defined]
     return gap
 
 
@@ -100,36 +98,10 @@ def badly_scaled(quick: bool) -> Iterator[Figure]:
         with_intercept.fit(rows, labels)
         remark = f"certified gap {with_intercept.gap_:.1e}"
         yield Figure("rounds with an intercept", with_intercept.n_rounds_, most=12.0, remark=remark)
-        rough = min(timed(client, rows, labels, 1e-3, n)[1] for _ in range(3))
-        earlier, reached = corrected_steps(client, rows, labels, gap.least, PATIENCE * rough)
-        yield Figure(
-            "our seconds / those of corrected steps, to 1e-3",
-            rough / earlier,
-            most=0.1,
-            remark=f"{rough:.2f} s; {reached}",
-        )
 
 
 def _second(pair: tuple) -> float:
     return pair[1]
-
-
-def corrected_steps(
-    client: Client, rows: list, labels: list, least: float, limit: float
-) -> tuple[float, str]:
-    """Seconds of ``solver="svrg"`` to a gap of 1e-3, or the limit, and what was reached."""
-    seconds, rounds = 0.0, 8
-    while True:
-        fitted = model(client, solver="svrg", max_iter=rounds, tol=None).fit(rows, labels)
-        history = fitted.history_
-        gaps = (history["objective"] - least) / (np.log(2.0) - least)
-        there = np.flatnonzero(gaps <= 1e-3)
-        if len(there):
-            return float(history["seconds"][there[0]]), f"there after {there[0] + 1} rounds"
-        seconds = float(history["seconds"][-1])
-        if seconds >= limit:
-            return seconds, f"not there: gap {gaps[-1]:.2g} after {seconds:.0f} s, {rounds} rounds"
-        rounds = int(np.ceil(1.2 * rounds * limit / seconds))
 
 
 def second_worker(quick: bool) -> Iterator[Figure]:

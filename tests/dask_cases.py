@@ -11,8 +11,6 @@ import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
 
-from antithetic.problem import Problem
-
 QUIET = {
     "distributed.worker.memory.terminate": False,
     "distributed.comm.timeouts.connect": "300s",
@@ -81,12 +79,3 @@ def labelled(n=600, d=5, seed=0, classes=2):
 def in_blocks(X, y, lengths):
     """Both as Dask arrays with blocks of these lengths."""
     return da.from_array(X, chunks=(tuple(lengths), -1)), da.from_array(y, chunks=(tuple(lengths),))
-
-
-def objective(model, X, y, **about):
-    """Objective of a model on one machine."""
-    l2 = about.pop("l2", model.alpha)
-    problem = Problem.build(
-        X, y, loss=model.loss, l2=l2, fit_intercept=model.fit_intercept, **about
-    )
-    return problem.objective(np.ravel(model.coef_), float(model.intercept_[0]))

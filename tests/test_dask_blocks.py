@@ -14,10 +14,11 @@ import dask
 import dask.array as da
 from dask_cases import cluster, in_blocks, labelled
 
+from antithetic.dask import LogisticRegression
 from antithetic.dask.blocks import open_block
 from antithetic.dask.mapping import delay_blocks
 from antithetic.dask.reading import delayed_parts, read_blocks
-from antithetic.dask.recipes import Recipe
+from antithetic.dask.recipes import Recipe, keys_needed
 
 X, Y = labelled(60)
 
@@ -96,7 +97,7 @@ def test_a_task_reads_its_block_by_itself():
     """Reading is part of the task that uses the block, so workers do not read ahead."""
     blocks = read_blocks(*in_blocks(X, Y, [20, 40]))
     assert all(isinstance(part, Recipe) for part in blocks.X + blocks.y)
-    assert not blocks.keys
+    assert not keys_needed([blocks.X, blocks.y])
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,7 @@ def test_columns_of_one_parquet_frame_have_the_same_blocks(tmp_path, filesystem)
     blocks = read_blocks(data[names], data["label"], data["x0"] ** 2)
     assert len(blocks) == 6
     assert all(isinstance(part, Recipe) for part in blocks.X + blocks.y)
-    assert not blocks.keys
+    assert not keys_needed([blocks.X, blocks.y])
     assert [len(part.X) for part in opened(blocks)] == [10] * 6
     np.testing.assert_array_equal(
         np.concatenate([part.weight for part in opened(blocks)]), whole["x0"].to_numpy() ** 2
@@ -288,16 +289,11 @@ def frames(orders):
 
 def test_delayed_frames_are_matched_by_the_names_of_their_columns():
     """Columns in another order are those of the same names, in blocks and in a fitted model."""
-    from antithetic.dask import SGDClassifier
-
     mixed = read_blocks(*frames(["abcde", "edcba", "bacde"]))
     np.testing.assert_array_equal(joined(mixed)[0], X)
     assert mixed.names.tolist() == list("abcde")
     with cluster(processes=False) as client:
-        fits = [
-            SGDClassifier("log_loss", max_iter=3, tol=None, random_state=0, client=client)
-            for _ in range(2)
-        ]
+        fits = [LogisticRegression(client=client) for _ in range(2)]
         fits[0].fit(*frames(["abcde"] * 3))
         fits[1].fit(*frames(["abcde", "edcba", "bacde"]))
         np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
@@ -368,11 +364,9 @@ def test_a_block_that_cannot_be_read_is_named(make, kind, message, column):
 
 
 def test_the_error_of_a_block_reaches_the_user_of_a_cluster():
-    from antithetic.dask import SGDClassifier
-
     parts = [dask.delayed(X[:30]), dask.delayed(unreadable)()]
     with cluster(processes=False) as client:
-        model = SGDClassifier("log_loss", client=client)
+        model = LogisticRegression(client=client)
         with pytest.raises(OSError, match="block 1 of X could not be read"):
             model.fit(parts, [dask.delayed(Y[:30]), dask.delayed(Y[30:])])
 

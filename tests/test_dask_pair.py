@@ -53,19 +53,18 @@ def test_nothing_but_the_labels_is_read_before_it_is_asked_for():
         table.partner.compute()
 
 
-@pytest.mark.parametrize("shuffle", [False, True, 2], ids=["as they are", "dealt", "dealt by two"])
 @pytest.mark.parametrize(
     "lengths", [[60] * 4, [100, 0, 33, 7, 100], [240]], ids=["equal", "unequal", "one"]
 )
-def test_partners_are_a_permutation_of_all_rows(lengths, shuffle):
-    """Partners are within the blocks, or within the new blocks after a shuffle."""
-    table = pair(*in_blocks(X, Y, lengths), shuffle=shuffle)
-    order, partner = table.order.compute(), table.partner.compute()
-    assert sorted(partner.tolist()) == sorted(order.tolist()) == list(range(240))
-    if not shuffle:
-        block = np.repeat(np.arange(len(lengths)), lengths)
-        np.testing.assert_array_equal(block[partner], block)
-    assert sum(table.lengths) == 240
+def test_partners_are_a_permutation_of_all_rows(lengths):
+    """Partners are rows of the same block."""
+    table = pair(*in_blocks(X, Y, lengths))
+    partner = table.partner.compute()
+    assert sorted(partner.tolist()) == list(range(240))
+    block = np.repeat(np.arange(len(lengths)), lengths)
+    np.testing.assert_array_equal(block[partner], block)
+    np.testing.assert_array_equal(table.compute().partner, partner)
+    assert sum(table.lengths) == len(table) == 240
 
 
 @pytest.mark.parametrize(
@@ -112,16 +111,6 @@ def test_quality_of_one_block_is_that_of_one_machine():
     assert found.best_by == expected.best_by
 
 
-def test_dealing_mends_sorted_data():
-    """Blocks of one class pair rows that do not oppose each other; rows dealt across blocks do."""
-    rows = np.abs(X)
-    order = np.argsort(Y, kind="stable")
-    data = in_blocks(rows[order], Y[order], [30] * 8)
-    apart, dealt = pair(*data), pair(*data, shuffle=True)
-    assert dealt.variance_ratio() < apart.variance_ratio()
-    assert dealt.quality().opposite_share > apart.quality().opposite_share + 0.2
-
-
 def test_weights_scale_the_gradients():
     """Weights scale the gradients as on one machine."""
     weight = np.linspace(0.0, 2.0, 240)
@@ -132,12 +121,19 @@ def test_weights_scale_the_gradients():
     )
 
 
-def test_dealt_blocks_can_be_kept():
-    """``persist`` computes tables and blocks only once."""
-    table = pair(*in_blocks(X, Y, [60] * 4), shuffle=2)
-    kept = table.persist()
+def test_tables_can_be_kept():
+    """``persist`` computes tables only once."""
+    made = []
+
+    def neighbours(rows):
+        made.append(len(rows))
+        return np.arange(len(rows)) ^ 1
+
+    kept = pair(*in_blocks(X, Y, [60] * 4), neighbours).persist()
     assert isinstance(kept, BlockTable)
-    np.testing.assert_array_equal(kept.partner.compute(), table.partner.compute())
+    for _ in range(2):
+        np.testing.assert_array_equal(kept.partner.compute(), np.arange(240) ^ 1)
+    assert made == [60] * 4
 
 
 @pytest.mark.parametrize(
@@ -145,11 +141,10 @@ def test_dealt_blocks_can_be_kept():
     [
         ({"method": "best"}, "method 'best' is not known"),
         ({"random_state": -1}, "random_state"),
-        ({"shuffle": 1}, "shuffle must be a whole number, at least 2"),
         ({"y": np.zeros(240)}, "one class only"),
         ({"y": labelled(240, classes=3)[1], "coef": np.zeros(5)}, "3 classes"),
     ],
-    ids=["method", "seed", "shuffle", "one class", "coef"],
+    ids=["method", "seed", "one class", "coef"],
 )
 def test_bad_arguments_are_refused(change, message):
     """Bad arguments are refused before any block is read."""

@@ -12,11 +12,10 @@ import dask.array as da
 from dask_cases import cluster, in_blocks, labelled
 from distributed import Future, wait
 
-from antithetic.dask import LogisticRegression, SGDClassifier, pair
+from antithetic.dask import LogisticRegression, pair
 from antithetic.dask.blocks import open_block
 from antithetic.dask.mapping import over_blocks
 from antithetic.dask.reading import read_blocks
-from antithetic.orders import Shuffle
 
 ROWS, BLOCKS = 400, 6
 X, Y = labelled(ROWS * BLOCKS, d=8)
@@ -197,24 +196,8 @@ def blocks_of(form):
         return read_blocks(in_memory(form))
 
 
-def nearest(rows):
-    """Pair neighbours."""
-    return np.arange(len(rows)) ^ 1
-
-
-@pytest.mark.parametrize("solver", ["svrg", "sgd"])
-def test_a_lambda_can_pair_the_rows_of_a_fit(client, solver):
-    """A function without a name is sent as one with a name is, and gives the same model."""
-    data = in_blocks(X, Y, [ROWS] * BLOCKS)
-    chosen = {"max_iter": 2, "tol": None, "random_state": 0, "solver": solver, "client": client}
-    models = [
-        SGDClassifier("log_loss", order=Shuffle(pairs=pairs), **chosen).fit(*data)
-        for pairs in (nearest, lambda rows: np.arange(len(rows)) ^ 1)
-    ]
-    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
-
-
 def test_a_lambda_can_make_a_table(client):
+    """A function without a name is sent to the workers."""
     table = pair(*in_blocks(X, Y, [ROWS] * BLOCKS), lambda rows: np.arange(len(rows)) ^ 1)
     np.testing.assert_array_equal(table.compute(client).partner, np.arange(len(X)) ^ 1)
     assert table.variance_ratio(client=client) > 0.0

@@ -15,20 +15,12 @@ import pytest
 from antithetic import AntitheticTable, LinearModel, LogisticRegression, pair
 from antithetic._util.files import atomic_file, write_atomically
 from antithetic.bench.rows import Row, Sink
-from antithetic.dask import checkpoint, newton_file
-from antithetic.dask.newton import Standings
-from antithetic.dask.search import Standing
+from antithetic.dask import checkpoint
 from antithetic.datasets import _download
 from antithetic.paper.experiments import Experiment
 
 X = np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
 Y = np.array([0, 1, 1, 0, 1])
-MARK = {"settings": {}, "data": "0"}
-
-
-def save_rounds(path):
-    one = Standing(np.ones(2), 0.5, np.ones(2), np.ones((1, 2)), np.ones((1, 2)))
-    checkpoint.save(path, MARK, checkpoint.Progress((one,), seeds=(0,), steps=(0.1, 0.2)))
 
 
 def download(path):
@@ -47,8 +39,7 @@ WRITERS = {
     "bytes": lambda path: write_atomically(path, b"content\n" * 9),
     "table": lambda path: pair(X, Y).save(path),
     "groups": lambda path: pair(X, Y, nest=2).save(path),
-    "checkpoint of rounds": save_rounds,
-    "checkpoint of Newton's method": lambda path: newton_file.save(path, MARK, Standings()),
+    "checkpoint": lambda path: checkpoint.save(path, "0", (np.ones(2), 0.5)),
     "model": lambda path: LinearModel.of(LogisticRegression().fit(X, Y)).save(path),
     "experiment": lambda path: Experiment.save(Small(), path),
     "download": download,
@@ -232,7 +223,7 @@ def test_any_failure_leaves_the_old_file(failing, error, tmp_path, monkeypatch):
     assert path.read_bytes() == b"old"
 
 
-@pytest.mark.parametrize("name", ["bytes", "table", "groups", "checkpoint of rounds", "model"])
+@pytest.mark.parametrize("name", ["bytes", "table", "groups", "checkpoint", "model"])
 def test_a_missing_folder_is_named_by_the_path_that_was_given(name, tmp_path):
     path = tmp_path / "no folder" / "file"
     with pytest.raises(FileNotFoundError) as caught:

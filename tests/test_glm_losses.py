@@ -341,18 +341,6 @@ def test_the_command_compares_orders(tmp_path):
     assert all(np.isfinite(row["gap"]) for row in found["orders"])
 
 
-def test_dask_refuses_them():
-    pytest.importorskip("distributed")
-    import dask.array as da
-
-    from antithetic.dask import SGDRegressor as Distributed
-
-    rows = da.from_array(X, chunks=(500, -1))
-    for name in WORDS:
-        with pytest.raises(ValueError, match=f"loss='{name}' is not supported on Dask"):
-            Distributed(name).fit(rows, da.from_array(TARGETS[name], chunks=500))
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", [*LOSSES.values(), *NEW], ids=repr)
 def test_the_constant_alone_is_the_best_constant(loss, weighted):

@@ -28,8 +28,7 @@ from sklearn.preprocessing import StandardScaler
 from antithetic import LinearModel, LogisticRegression, LogisticRegressionCV
 from antithetic.exact.class_sums import ClassSums
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton import stored, whitened
-from antithetic.solvers.newton.iterations import Newton
+from antithetic.solvers.newton import whitened
 from antithetic.solvers.newton.multinomial import (
     class_sums_of,
     weights_from_means,
@@ -574,18 +573,3 @@ def test_the_plan_does_not_blame_the_number_of_rows():
     assert model.plan_.method == "whitened L-BFGS"
     assert "neither samples nor an epoch" in model.plan_.why
     assert "one for each" in model.plan_.why
-
-
-def test_a_stored_run_knows_how_many_steps_it_took(monkeypatch):
-    """A run that is late renews its Hessian sooner, also after it was stored and restored."""
-    monkeypatch.setattr(whitened, "_MOST_STEPS", 2)
-    rows, y = make_data(4000, 12, classes=3, noise=0.1)
-    sums = class_sums_of(rows, y, 3, ElasticNet(l2=1e-9), None, fit_intercept=True)
-    newton = Newton(sums, 1e-12)
-    progress = newton.start(np.zeros(sums.columns))
-    while not progress.ended:
-        resumed = Newton(sums, 1e-12)
-        stored.restore(resumed, progress.point, stored.export(newton))
-        again, progress = resumed.step(progress), newton.step(progress)
-        np.testing.assert_array_equal(again.point.theta, progress.point.theta)
-    assert progress.iterations > 5

@@ -20,7 +20,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 from antithetic import LogisticRegression
 from antithetic._util import threads
 from antithetic._util.threads import in_shares, limit_blas
-from antithetic.dask.tasks import one_thread
+from antithetic.dask.blocks import one_thread
 
 
 def threads_of_blas():

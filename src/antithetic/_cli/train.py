@@ -65,7 +65,7 @@ _Solver = Annotated[
     typer.Option(
         metavar="NAME",
         help=f"{', '.join(SOLVERS)}.",
-        show_default="sgd; with --dask auto, which is newton where the loss is smooth, else svrg",
+        show_default="sgd; --dask uses Newton's method",
     ),
 ]
 _Order = Annotated[
@@ -116,7 +116,7 @@ _Checkpoint = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="With --dask: write each round here, and continue from it.",
+        help="With --dask: write the weights here after each iteration, and continue from them.",
         show_default=False,
     ),
 ]

@@ -12,6 +12,7 @@ import numpy as np
 from antithetic._cli import console
 from antithetic._cli.held_out import HeldOut
 from antithetic._util.versions import package_version
+from antithetic.estimators.logistic_fit import NewtonPlan
 from antithetic.estimators.model_file import LinearModel
 from antithetic.orders.words import name_order
 from antithetic.problem.losses import LOSSES
@@ -43,6 +44,11 @@ class Trained:
     held_out: HeldOut | None = None
 
     @property
+    def epochs(self) -> int:
+        """Epochs, or iterations over all rows."""
+        return int(np.max(self.estimator.n_iter_))
+
+    @property
     def score_name(self) -> str:
         """What the score is."""
         if hasattr(self.estimator, "classes_"):
@@ -54,7 +60,7 @@ class Trained:
         about = {
             "antithetic": package_version(),
             "rows": self.rows,
-            "epochs": self.estimator.n_iter_,
+            "epochs": self.epochs,
             "table": table,
         }
         LinearModel.of(self.estimator, settings=self.chosen | about, **features).save(model)
@@ -67,7 +73,7 @@ class Trained:
         for note in notes:
             console.say(note)
         console.say(
-            f"{self.chosen['loss']}, {self.estimator.n_iter_} {passes} in {self.seconds:.2f} s;"
+            f"{self.chosen['loss']}, {self.epochs} {passes} in {self.seconds:.2f} s;"
             f" {self.score_name} on all {self.rows} training rows {self.score:.4f}"
         )
         gap = float(np.max(getattr(self.estimator, "gap_", np.nan)))
@@ -85,18 +91,21 @@ class Trained:
     def summary(self, model: Path) -> dict[str, Any]:
         """What ``--json`` prints."""
         plan = self.estimator.plan_
-        pairs = plan.order.pairs
+        if isinstance(plan, NewtonPlan):
+            about: dict[str, Any] = {"method": plan.method, "samples": list(plan.samples)}
+        else:
+            pairs = plan.order.pairs
+            about = {
+                "order": name_order(plan.order),
+                "pairs": None if pairs is None else pairs.name,
+                "batch_size": plan.batch_size,
+            }
         return {
             "model": model,
             "seconds": self.seconds,
             self.score_name.lower(): self.score,
             "validation": None if self.held_out is None else asdict(self.held_out),
-            "epochs": self.estimator.n_iter_,
+            "epochs": self.epochs,
             "settings": self.chosen,
-            "plan": {
-                "order": name_order(plan.order),
-                "pairs": None if pairs is None else pairs.name,
-                "batch_size": plan.batch_size,
-                "why": plan.why,
-            },
+            "plan": {**about, "why": plan.why},
         }

@@ -6,15 +6,22 @@ if TYPE_CHECKING:
     from antithetic.dask._pair import pair
     from antithetic.dask.block_table import BlockTable
     from antithetic.dask.cluster import ClusterLostError
-    from antithetic.dask.estimators import SGDClassifier, SGDRegressor
     from antithetic.dask.logistic import LogisticRegression
+    from antithetic.dask.regression import (
+        GammaRegressor,
+        PoissonRegressor,
+        Ridge,
+        TweedieRegressor,
+    )
 
 __all__ = [
     "BlockTable",
     "ClusterLostError",
+    "GammaRegressor",
     "LogisticRegression",
-    "SGDClassifier",
-    "SGDRegressor",
+    "PoissonRegressor",
+    "Ridge",
+    "TweedieRegressor",
     "pair",
 ]
 
@@ -22,9 +29,11 @@ __all__ = [
 _PLACES = {
     "BlockTable": "block_table",
     "ClusterLostError": "cluster",
+    "GammaRegressor": "regression",
     "LogisticRegression": "logistic",
-    "SGDClassifier": "estimators",
-    "SGDRegressor": "estimators",
+    "PoissonRegressor": "regression",
+    "Ridge": "regression",
+    "TweedieRegressor": "regression",
     "pair": "_pair",
 }
 

@@ -10,22 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.validation import check_count
-from antithetic.dask.block_table import BlockTable, name_of
-from antithetic.dask.blocks import Blocks, join_classes, open_block, open_labels
+from antithetic.dask.block_table import BlockTable
+from antithetic.dask.blocks import Blocks, join_classes, one_thread, open_block, open_labels
 from antithetic.dask.common import Common
-from antithetic.dask.deal import deal
 from antithetic.dask.mapping import delay_blocks, over_blocks
 from antithetic.dask.reading import read_blocks
 from antithetic.dask.table_quality import rows_of
-from antithetic.dask.tasks import one_thread
 from antithetic.estimators.one_vs_rest import OneVsRest
-from antithetic.orders import Pairs, Shuffle
 from antithetic.pairing import AntitheticTable
 from antithetic.pairing._pair import make_table
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.pairer import Pairer
 from antithetic.problem.losses import Loss, get_loss
 from antithetic.problem.penalties import ElasticNet
+
+_STRIDE = 0x9E3779B1  # between the seeds of two blocks
 
 
 def pair(
@@ -38,15 +37,13 @@ def pair(
     loss: str | Loss = "log_loss",
     fit_intercept: bool = False,
     sample_weight: Any = None,
-    shuffle: bool | int = False,
     client: Any = None,
     random_state: int | None = None,
 ) -> BlockTable:
     """Build antithetic tables of a Dask collection, one within each block.
 
     Tables are built lazily; only y is read immediately. Blocks should hold rows in random order,
-    since partners are found within a block. If the data are sorted, ``shuffle`` exchanges rows at
-    random between several blocks that are far apart.
+    since partners are found within a block.
 
     Parameters
     ----------
@@ -66,10 +63,6 @@ def pair(
         Whether the model has an intercept. If so, each row has a further feature, which is 1.
     sample_weight : Dask array or series, default=None
         Weights of the rows, which scale their gradients.
-    shuffle : bool or int, default=False
-        Exchange rows between this many blocks; True means eight. With g blocks, a share of
-        (g - 1) / g of the data is sent to another block whenever the new blocks are computed (see
-        ``persist``).
     client : Client, default=None
         The client that reads y; None means Dask's default: the current client, or threads.
     random_state : int or None, default=None
@@ -98,42 +91,27 @@ def pair(
             f"coef= pairs gradients of two classes or of a regression, and y has {len(classes)}"
             " classes; leave it at None"
         )
-    rows = None
-    if shuffle:
-        blocks, rows, lengths = deal(
-            blocks,
-            lengths,
-            8 if shuffle is True else check_count(shuffle, "shuffle", least=2),
-            seed,
-        )
-    name = pairer.name(max(lengths))
-    made = Pairs(name) if isinstance(method, str) else Pairs(method)
     parts = OneVsRest(classes if loss.classification else None)
-    order, rows_in_all = Shuffle(made), sum(lengths)
-    common = Common(loss, ElasticNet(), bool(fit_intercept), parts, rows_in_all, 2, order, (seed,))
-    return BlockTable(
-        delay_blocks(pair_block, "pair", blocks, common, method, coef, intercept),
-        lengths,
-        name,
-        bool(shuffle),
-        blocks,
-        common,
-        tuple(map(name_of, (X, y, sample_weight))),
-        rows,
-        coef,
-        intercept,
-    )
+    common = Common(loss, ElasticNet(), bool(fit_intercept), parts, sum(lengths))
+    tables = delay_blocks(pair_block, "pair", blocks, common, method, seed, coef, intercept)
+    return BlockTable(tables, lengths, pairer.name(max(lengths)), blocks, common)
 
 
 def pair_block(
-    number: int, parts: Sequence[Any], common: Common, method: Any, coef: Any, intercept: float
+    number: int,
+    parts: Sequence[Any],
+    common: Common,
+    method: Any,
+    seed: int,
+    coef: Any,
+    intercept: float,
 ) -> AntitheticTable | None:
     """Table of a block."""
     with one_thread():
         block = open_block(number, parts)
         if not block.X.shape[0]:
             return None
-        pairer = Pairer(method, n_jobs=1, seed=common.seed(0, number))
+        pairer = Pairer(method, n_jobs=1, seed=(seed + number * _STRIDE) % (1 << 31))
         rows = rows_of(block, common, coef, intercept)
         return make_table(rows, pairer, None, False, Fingerprint())
 

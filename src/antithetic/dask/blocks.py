@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from antithetic._util.threads import limit_blas
 from antithetic._util.validation import check_column, check_rows
-from antithetic.dask.recipes import Graph, keys_needed, read_part
+from antithetic.dask.recipes import Graph, read_part
 
 
 class Expected(NamedTuple):
@@ -69,11 +71,6 @@ class Blocks:
         """
         given = (self.X, self.y, self.weight)
         return [*(None if column is None else column[number] for column in given), self.expected]
-
-    @property
-    def keys(self) -> list[Any]:
-        """Keys of what the recipes need, each once."""
-        return keys_needed([self.X, self.y, self.weight])
 
     @property
     def expected(self) -> Expected:
@@ -199,3 +196,11 @@ def join_classes(found: list[NDArray[Any]]) -> NDArray[Any]:
     if len({"text" if labels.dtype.kind in "US" else "number" for labels in found}) > 1:
         raise ValueError("y has strings in some blocks and numbers in others; use one kind")
     return np.unique(np.concatenate(found))
+
+
+def one_thread() -> AbstractContextManager[None]:
+    """Compute matrix products in one thread, so that sums do not depend on the machine.
+
+    Several tasks of one process may be inside at the same time.
+    """
+    return limit_blas(1)

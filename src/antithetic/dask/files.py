@@ -28,7 +28,7 @@ _MOST_CLASSES = 20  # as on one machine: integers with more values than this are
 class Labelled(NamedTuple):
     """Delayed blocks of rows and of labels, and the names of the features.
 
-    ``classes`` are the labels in order, or None for a quantity.
+    ``classes`` are the labels in order, or None for a quantity; ``rows`` counts all rows.
     """
 
     X: list[Any]
@@ -36,6 +36,7 @@ class Labelled(NamedTuple):
     feature_names: list[str] | None
     target_name: str
     classes: NDArray[Any] | None
+    rows: int
 
 
 class _Piece(NamedTuple):
@@ -80,7 +81,10 @@ def open_files(
             read(piece, reading, names, dask_key_name=(f"antithetic-labels-{token}", k))
             for k, piece in enumerate(pieces)
         ]
-    return Labelled(X, y, names, target_name, _classes(client, y, quantity))
+    task = dask.delayed(_kinds, pure=False, traverse=False)
+    seen = compute(client, [task(number, part) for number, part in enumerate(y)])
+    classes = _classes([found for _, *found in seen], quantity)
+    return Labelled(X, y, names, target_name, classes, sum(rows for rows, *_ in seen))
 
 
 def _is_zarr(data: str) -> bool:
@@ -215,10 +219,8 @@ def _read_groups(piece: _Piece, reading: Reading) -> Any:
         return _gather(batches, used, kinds, pa, piece.path), choice.among_used()
 
 
-def _classes(client: Any, y: list[Any], quantity: bool | None) -> NDArray[Any] | None:
+def _classes(seen: list[Any], quantity: bool | None) -> NDArray[Any] | None:
     """Labels in order, or None if they are a quantity or are to be treated as one."""
-    task = dask.delayed(_kinds, pure=False, traverse=False)
-    seen = compute(client, [task(number, part) for number, part in enumerate(y)])
     words = any(labels.dtype.kind in "US" for labels, _ in seen if len(labels))
     if quantity or (quantity is None and not words and any(fractions for _, fractions in seen)):
         return None
@@ -228,10 +230,11 @@ def _classes(client: Any, y: list[Any], quantity: bool | None) -> NDArray[Any] |
     return classes
 
 
-def _kinds(number: int, part: Any) -> tuple[NDArray[Any], bool]:
-    """Labels of a block, and whether they have more than two values, some of them fractions."""
-    labels = np.unique(open_labels(number, part))
+def _kinds(number: int, part: Any) -> tuple[int, NDArray[Any], bool]:
+    """Rows and labels of a block, and whether there are more than two labels, some fractions."""
+    column = open_labels(number, part)
+    labels = np.unique(column)
     fractions = (
         labels.dtype.kind == "f" and len(labels) > 2 and bool((labels != np.floor(labels)).any())
     )
-    return (labels[: _MOST_CLASSES + 1] if fractions else labels), fractions
+    return len(column), (labels[: _MOST_CLASSES + 1] if fractions else labels), fractions

@@ -1,20 +1,30 @@
-"""The beginning of every fit on a cluster: blocks, a first look at them, and their labels."""
+"""A fit on a cluster: a first look at the blocks, Newton's method, and attributes."""
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from antithetic.dask.block_table import BlockTable
+from antithetic._util.warnings import warn
 from antithetic.dask.blocks import Blocks
-from antithetic.dask.mark import mark_settings
-from antithetic.dask.scan import Glance
-
-# parameters that may differ between a checkpoint and the fit that resumes from it
-_NOT_OF_THE_PROBLEM = ("client", "checkpoint", "verbose", "max_iter", "random_state", "trace")
+from antithetic.dask.checkpoint import load, mark_data, save
+from antithetic.dask.class_sums import ClassBlockSums
+from antithetic.dask.cluster import ClusterLostError, client_of
+from antithetic.dask.common import Common
+from antithetic.dask.moments import Census
+from antithetic.dask.newton import HISTORY, First, Reached, close, iterate_over
+from antithetic.dask.reading import read_blocks
+from antithetic.dask.scan import Glance, Look, census_of, look
+from antithetic.dask.sums import BlockSums
+from antithetic.estimators.linear import LinearEstimator
+from antithetic.estimators.logistic_fit import LEAST_TOL, LogisticFit, NewtonPlan, seed_of
+from antithetic.problem.losses import Loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,13 +36,10 @@ class BlockData:
     blocks : Blocks
     glances : list of Glance
         What was seen of each block.
-    table : BlockTable or None
-        The table that was passed to ``fit``.
     """
 
     blocks: Blocks
     glances: list[Glance]
-    table: BlockTable | None = None
 
     @property
     def rows(self) -> int:
@@ -45,8 +52,8 @@ class BlockData:
         return np.dtype(next(one.kind for one in self.glances if one.rows).split()[0])
 
 
-class BlockLearner:
-    """What estimators of blocks share: features and labels from a first look, and checkpoints."""
+class BlockLearner(LinearEstimator):
+    """A fit by Newton's method; the classes that inherit from it say of which problem."""
 
     def _learn_labels(self, glances: list[Glance]) -> None:
         """Set the attributes that describe the labels."""
@@ -61,19 +68,120 @@ class BlockLearner:
         if blocks.names is not None:
             self.feature_names_in_ = blocks.names
 
-    def _settings(self, **changes: Any) -> dict[str, str]:
-        """Parameters that a fit depends on, as text."""
-        given = self.get_params(deep=False) | changes  # type: ignore[attr-defined]
-        return mark_settings(
-            {name: value for name, value in given.items() if name not in _NOT_OF_THE_PROBLEM}
-        )
-
     def _after_loss(self) -> str:
         """What to do after the cluster was lost."""
-        path: Any = self.checkpoint  # type: ignore[attr-defined]
+        path: Any = self.checkpoint
         if path is None:
-            return "fit again; with checkpoint='fit.npz', fit would resume after the last iteration"
+            return "fit again; with checkpoint='fit.npz', fit would resume from the last iteration"
         return f"fit again with client= set to it: the fit resumes from {os.fspath(path)!r}"
+
+    def _start(self) -> First | None:
+        """Return the weights to start from; None to start from samples."""
+        raise NotImplementedError
+
+    def _as_attributes(self, fit: LogisticFit, real: np.dtype[Any]) -> dict[str, Any]:
+        """Return the weights and the number of iterations in the form of the attributes."""
+        raise NotImplementedError
+
+    def _fit_blocks(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        loss: Loss,
+        common: Callable[[Census], Common],
+    ) -> tuple[LogisticFit, BlockData]:
+        """Look at the blocks, fit the model to them, and set the attributes.
+
+        ``common`` returns the problem, once the rows are counted.
+        """
+        if y is None:
+            raise ValueError(f"{type(self).__name__} needs labels: y is None")
+        with self._unchanged_on_errors(), client_of(self.client) as client:
+            blocks = read_blocks(X, y, sample_weight, client=client)
+            aim = Look(loss, marks=self.checkpoint is not None)
+            glances = look(client, blocks, aim, after_loss=self._after_loss())
+            self._learn(blocks, glances)
+            seen = BlockData(blocks, glances)
+            census = census_of(glances, getattr(self, "classes_", None), loss)
+            problem = common(census)
+            kind = ClassBlockSums if problem.is_classed else BlockSums
+            seed = seed_of(getattr(self, "random_state", None))
+            about = (client, blocks, problem, census, 0, self._after_loss(), seed)
+            return self._run(kind(*about), seen, seed), seen
+
+    def _most_iterations(self) -> int:
+        return int(self.max_iter)
+
+    def _run(self, sums: BlockSums | ClassBlockSums, seen: BlockData, seed: int) -> LogisticFit:
+        """Fit and keep the result; on errors, keep the last complete iteration."""
+        tol, most = max(float(self.tol), LEAST_TOL), self._most_iterations()
+        path = self.checkpoint if most else None  # without iterations, there is nothing to resume
+        mark = mark_data(type(self).__name__, seen.glances)
+        rows = sums.classes if isinstance(sums, ClassBlockSums) else 1
+        start = load(path, mark, self.n_features_in_, rows) or self._start()
+        reached: Reached | None = None
+        began = time.perf_counter()
+        if self.verbose:
+            print(f"{type(self).__name__}: {len(seen.blocks)} blocks of {seen.rows} rows in all")
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # very large rows end by rounding
+                for reached in iterate_over(sums, tol, most, seed, start):
+                    save(path, mark, reached.weights)
+                    if self.verbose:
+                        _print_round(reached, time.perf_counter() - began)
+                assert reached is not None
+                reached = close(reached)
+        except (KeyboardInterrupt, ClusterLostError):
+            if reached is not None:
+                self._adopt(reached, seen, is_warm=start is not None)
+            raise
+        return self._adopt(reached, seen, is_warm=start is not None)
+
+    def _adopt(self, reached: Reached, seen: BlockData, *, is_warm: bool) -> LogisticFit:
+        """Set the attributes to those of a fit."""
+        coef, intercepts = reached.weights
+        iterate, newton = reached.iterate, reached.newton
+        fit = LogisticFit(
+            np.array(np.atleast_2d(coef)),
+            np.atleast_1d(intercepts),
+            iterate.gap,
+            iterate.certified,
+            iterate.iterations,
+            iterate.ended or "max_iter",
+            newton.sizes,
+            newton.method,
+        )
+        table = np.array(reached.history).reshape(-1, len(HISTORY))
+        history = {name: table[:, place] for place, name in enumerate(HISTORY)}
+        attributes = {
+            "gap_": float(fit.gap),
+            "gap_certified_": bool(fit.certified),
+            "n_rounds_": reached.rounds,
+            "history_": {"epoch": np.arange(1, len(table) + 1), **history},
+            "plan_": NewtonPlan.of(fit, seen.rows, 1, is_warm=is_warm),
+        }
+        self.__dict__.update(attributes | self._as_attributes(fit, seen.real))
+        return fit
+
+    def _warn_if_short(self, fit: LogisticFit) -> None:
+        """Warn if the gap is above the tolerance."""
+        if not fit.is_short_of(float(self.tol)):
+            return
+        by, advice = f"max_iter={self._most_iterations()}", "Increase max_iter"
+        if fit.ended == "rounding":
+            by = "rounding"
+            advice = "Increase tol, or scale columns that are far from zero or very large"
+        warn(
+            f"{by} ended the fit: the gap to the optimum is {fit.gap:.1e}, above"
+            f" tol={self.tol:g}. {advice}.",
+            ConvergenceWarning,
+        )
+
+
+def _print_round(reached: Reached, seconds: float) -> None:
+    objective = reached.iterate.point.objective
+    print(f"round {reached.rounds}: {seconds:.2f} s, objective {objective:.10g}", flush=True)
 
 
 def _check_alike(glances: list[Glance]) -> None:

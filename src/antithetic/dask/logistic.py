@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
 from antithetic._util.warnings import warn
 from antithetic.dask.blocks import join_classes
-from antithetic.dask.cluster import client_of
 from antithetic.dask.common import Common
-from antithetic.dask.learner import BlockData, BlockLearner
-from antithetic.dask.mark import mark_data
-from antithetic.dask.newton import HISTORY, NewtonRounds, Standings
-from antithetic.dask.newton_fit import NewtonFit
+from antithetic.dask.learner import BlockLearner
+from antithetic.dask.moments import Census
+from antithetic.dask.newton import First
 from antithetic.dask.predictor import BlockPredictor
-from antithetic.dask.reading import read_blocks
-from antithetic.dask.scan import Glance, Look, census_of, look
+from antithetic.dask.scan import Glance
 from antithetic.estimators import logistic
 from antithetic.estimators.logistic_base import LogisticParameters
-from antithetic.estimators.logistic_fit import (
-    LEAST_TOL,
-    LogisticFit,
-    NewtonPlan,
-    seed_of,
-    separation,
-    strengths,
-)
+from antithetic.estimators.logistic_fit import LogisticFit, separation, strengths
 from antithetic.estimators.one_vs_rest import (
     AllClasses,
     OneVsRest,
     check_classes,
     weights_of_classes,
 )
-from antithetic.orders.in_order import InOrder
 from antithetic.problem.losses import LOSSES
-from antithetic.solvers.newton.iterate import Iterate
 
 
 class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
@@ -74,8 +62,8 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         A client or the address of a scheduler. None means the current client or, if there is none,
         a local cluster that exists only during the fit.
     checkpoint : path or None, default=None
-        A file to which each iteration is written. A fit of the same data with the same parameters
-        resumes from it.
+        A file to which the weights are written after each iteration. If it exists, the fit starts
+        from them; it must belong to this class and the same blocks of data.
 
     Attributes
     ----------
@@ -179,27 +167,18 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         Raises
         ------
         ClusterLostError
-            If the scheduler was lost. With ``checkpoint=``, fitting again resumes after the last
-            complete iteration.
+            If the scheduler was lost. With ``checkpoint=``, fitting again starts from the weights
+            of the last complete iteration.
         """
         C, l1_ratio = self._read_penalty()
         self._check_solver()
-        if y is None:
-            raise ValueError(f"{type(self).__name__} needs labels: y is None")
-        with self._unchanged_on_errors(), client_of(self.client) as client:
-            blocks = read_blocks(X, y, sample_weight, client=client)
-            aim = Look(
-                LOSSES["log_loss"],
-                bool(self.fit_intercept),
-                0,
-                for_newton=True,
-                marks=self.checkpoint is not None,
-            )
-            glances = look(client, blocks, aim, after_loss=self._after_loss())
-            self._learn(blocks, glances)
-            seen = BlockData(blocks, glances)
-            fit = self._run(self._rounds(client, seen, C, l1_ratio), seen)
-        self._warn_after_fit(fit, seen, C)
+        common = partial(self._common, C, l1_ratio)
+        fit, seen = self._fit_blocks(X, y, sample_weight, LOSSES["log_loss"], common)
+        objective = self.history_["objective"]
+        if np.isinf(C) and len(objective) and objective[-1] * seen.rows < np.log(2.0):
+            warn(separation(), ConvergenceWarning)  # each row's loss is below log 2
+        else:
+            self._warn_if_short(fit)
         return self
 
     # ---- from blocks to a fit
@@ -208,8 +187,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         seen = [one for one in glances if one.rows]
         self.classes_ = check_classes(join_classes([one.classes for one in seen]))
 
-    def _rounds(self, client: Any, seen: BlockData, C: float, l1_ratio: float) -> NewtonRounds:
-        census = census_of(seen.glances, self.classes_)
+    def _common(self, C: float, l1_ratio: float, census: Census) -> Common:
         weights = weights_of_classes(
             self.class_weight,
             self.classes_,
@@ -222,71 +200,24 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
                 " positive"
             )
         parts = OneVsRest if len(self.classes_) == 2 else AllClasses
-        common = Common(
+        return Common(
             LOSSES["log_loss"],
-            strengths(C, l1_ratio, seen.rows),
+            strengths(C, l1_ratio, census.rows),
             bool(self.fit_intercept),
             parts(self.classes_, weights),
-            seen.rows,
-            1,
-            InOrder(),
-            (0,),
-        )
-        tol = max(float(self.tol), LEAST_TOL)
-        return NewtonRounds(
-            client,
-            seen.blocks,
-            common,
-            census,
-            tol,
-            None,
-            int(self.max_iter),
-            self._after_loss(),
+            census.rows,
         )
 
-    def _run(self, rounds: NewtonRounds, seen: BlockData) -> LogisticFit:
-        """Fit and keep the result; on errors, keep the last complete iteration."""
+    def _start(self) -> First | None:
         first = self._first_weights(self.n_features_in_)
-        start, marks = first, [] if first is None else list(first)
-        if first is not None and not rounds.common.is_classed:
-            start = (first[0][0], first[1][0])
-        last: list[LogisticFit] = []
+        return (first[0][0], first[1][0]) if first and len(self.classes_) == 2 else first
 
-        def adopt(standings: Standings, ends: list[Iterate]) -> None:
-            last.append(_fit_of(rounds, standings, ends[0]))
-            plan = NewtonPlan.of(last[-1], seen.rows, 1, is_warm=first is not None)
-            self.__dict__.update(_attributes(last[-1], standings, seen.real) | {"plan_": plan})
-
-        if self.verbose:
-            print(f"{type(self).__name__}: {len(seen.blocks)} blocks of {seen.rows} rows in all")
-        NewtonFit(
-            rounds,
-            [start],
-            seed_of(self.random_state),
-            self.random_state is not None and not hasattr(self.random_state, "randint"),
-            {"settings": self._settings(), "data": mark_data(seen.glances, marks)},
-            self.checkpoint if self.max_iter else None,  # zero weights are nothing to resume
-            bool(self.verbose),
-            bounds=True,
-        ).run(adopt)
-        return last[-1]
-
-    def _warn_after_fit(self, fit: LogisticFit, seen: BlockData, C: float) -> None:
-        objective = self.history_["objective"]
-        if np.isinf(C) and len(objective) and objective[-1] * seen.rows < np.log(2.0):
-            warn(separation(), ConvergenceWarning)  # each row's loss is below log 2
-        elif fit.is_short_of(float(self.tol)):
-            by = "rounding" if fit.ended == "rounding" else f"max_iter={self.max_iter}"
-            advice = (
-                "Increase tol, or scale columns that are far from zero or very large"
-                if fit.ended == "rounding"
-                else "Increase max_iter"
-            )
-            warn(
-                f"{by} ended the fit: the gap to the optimum is {fit.gap:.1e}, above"
-                f" tol={self.tol:g}. {advice}.",
-                ConvergenceWarning,
-            )
+    def _as_attributes(self, fit: LogisticFit, real: np.dtype[Any]) -> dict[str, Any]:
+        return {
+            "coef_": fit.coef.astype(real),
+            "intercept_": fit.intercept.astype(real),
+            "n_iter_": np.array([fit.iterations], dtype=np.int32),
+        }
 
     # ---- predictions
 
@@ -334,34 +265,3 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
     def _of_classes(self, method: str, X: Any) -> Any:
         real = getattr(self, "coef_", np.empty(0)).dtype
         return self._apply(method, X, len(getattr(self, "classes_", ())), real)
-
-
-def _fit_of(rounds: NewtonRounds, standings: Standings, end: Iterate) -> LogisticFit:
-    coef, intercepts = rounds.weights(end)
-    newton = standings.reached[0].newton
-    return LogisticFit(
-        np.array(np.atleast_2d(coef)),
-        np.atleast_1d(intercepts),
-        end.gap,
-        end.certified,
-        end.iterations,
-        end.ended or "max_iter",
-        newton.sizes,
-        newton.method,
-    )
-
-
-def _attributes(
-    fit: LogisticFit, standings: Standings, real: np.dtype[Any]
-) -> dict[str, NDArray[Any] | Any]:
-    table = np.array(standings.reached[0].history).reshape(-1, len(HISTORY))
-    history = {name: table[:, place] for place, name in enumerate(HISTORY)}
-    return {
-        "coef_": fit.coef.astype(real),
-        "intercept_": fit.intercept.astype(real),
-        "n_iter_": np.array([fit.iterations], dtype=np.int32),
-        "gap_": float(fit.gap),
-        "gap_certified_": bool(fit.certified),
-        "n_rounds_": standings.rounds,
-        "history_": {"epoch": np.arange(1, len(table) + 1), **history},
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,8 +30,8 @@ class BlockMoments(NamedTuple):
     centre, spreads, filled : ndarray of shape (d,)
         Approximate mean of each column, mean of its squares, and share of entries that are not 0.
     mean, spread, loss : float
-        For regression: weighted mean of the targets, sum of squares about it, and sum of the losses
-        at zero predictions.
+        For regression: weighted mean of the targets, and sums of the losses if it is predicted for
+        all rows, and at zero predictions.
     entries : float
         Stored entries per row.
     """
@@ -61,7 +62,8 @@ def moments_of(block: Block, codes: NDArray[np.intp], many: int, loss: Loss) -> 
         weight = np.ones(n) if weight is None else weight
         total = float(weight.sum())
         mean = float(weight @ y) / total if total > 0.0 else 0.0
-        spread = float(weight @ np.square(y - mean))
+        constant = np.full(n, loss.best_constant(np.array([mean]), None))
+        spread = loss.mean(y, constant, weight) * n
         at_zero = loss.mean(y, np.zeros(n), weight) * n
     entries = block.X.nnz / n if sparse.issparse(block.X) else float(block.X.shape[1])
     return BlockMoments(weights, squares, *_columns(block), mean, spread, at_zero, entries)
@@ -87,6 +89,25 @@ def _columns(block: Block) -> tuple[Vector, Vector, Vector]:
         return some.mean(axis=0), np.square(some).mean(axis=0), np.ones(some.shape[1])
 
 
+def join_means(loss: Loss, parts: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
+    """Mean of all rows, and the sum of the losses if it is predicted for them.
+
+    ``parts`` are the total weight of some rows, their mean, and the same sum for their own mean.
+    Squared errors and deviances are Bregman divergences, so the sum of all rows is that of the
+    parts, and what their means add: no digits cancel.
+    """
+    parts = [part for part in parts if part[0] > 0.0]
+    total = mean = 0.0
+    for weight, own, _ in parts:
+        total += weight
+        mean += (own - mean) * (weight / total)
+    if not parts:
+        return 0.0, 0.0
+    weights, means, spreads = np.array(parts).T
+    constant = loss.best_constant(np.array([mean]), None)
+    return mean, float(spreads.sum() + weights @ loss.value(means, constant))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Census:
     """What is known of all rows before the first round.
@@ -102,8 +123,6 @@ class Census:
         As in :class:`BlockMoments`.
     mean, spread, loss : float
         As in :class:`BlockMoments`.
-    numbers, shares : ndarray
-        Some targets of a regression, and the weight that each represents.
     row_bytes : float
         Memory of a row.
     is_single : bool
@@ -120,8 +139,6 @@ class Census:
     mean: float
     spread: float
     loss: float
-    numbers: Vector
-    shares: Vector
     row_bytes: float
     is_single: bool
 
@@ -160,7 +177,7 @@ class Census:
     def constant(self, common: Common, problem: int) -> tuple[float, float]:
         """Best prediction without weights, and its mean loss.
 
-        The loss is NaN if it would take another round to know it.
+        A regression predicts its mean, or the logarithm of that.
         """
         loss, n = common.loss, self.rows
         if loss.classification:
@@ -171,6 +188,4 @@ class Census:
             return best_constant(loss, signs, weights)
         if not common.fit_intercept:
             return 0.0, self.loss / n
-        if loss.name == "squared_error":
-            return self.mean, 0.5 * self.spread / n
-        return best_constant(loss, self.numbers, self.shares)[0], np.nan
+        return loss.best_constant(np.array([self.mean]), None), self.spread / n

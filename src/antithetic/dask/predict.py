@@ -10,11 +10,12 @@ import numpy as np
 from dask.base import is_dask_collection
 from numpy.typing import NDArray
 
-from antithetic.dask.blocks import Blocks, open_block
+from antithetic.dask.blocks import Blocks, one_thread, open_block
 from antithetic.dask.cluster import gather
 from antithetic.dask.mapping import map_blocks
+from antithetic.dask.moments import join_means
 from antithetic.dask.reading import delayed_parts
-from antithetic.dask.tasks import one_thread
+from antithetic.problem.losses import Loss
 
 
 def is_distributed(X: Any) -> bool:
@@ -67,15 +68,17 @@ def _one_row(part: Any) -> Any:
 class Weights(NamedTuple):
     """The part of a model that a task needs to score its block.
 
+    The score of a regression compares losses: squared errors, or deviances.
     It does without scikit-learn, which takes every worker a second and 100 MB to import.
     """
 
     coef: NDArray[Any]
     intercept: NDArray[Any]
     classes: NDArray[Any] | None
+    loss: Loss
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Classes or numbers, as the estimators predict them."""
+        """Classes, or linear predictions of a regression."""
         scores: NDArray[Any] = np.asarray(X @ self.coef.T) + self.intercept
         if self.classes is None:
             return scores.ravel()
@@ -99,32 +102,21 @@ def check_names(expected: Any, given: Any) -> None:
 
 
 def score_blocks(client: Any, weights: Weights, blocks: Blocks) -> float:
-    """Accuracy or R2 of a model, from a few sums of each block."""
+    """Accuracy, R2 or D2 of a model, from a few sums of each block."""
     sums = gather(client, map_blocks(client, _score, "score", blocks, weights))
-    weight, mean, spread, missed = 0.0, 0.0, 0.0, 0.0
-    for (
-        block_weight,
-        block_mean,
-        block_spread,
-        block_missed,
-    ) in sums:  # means and spreads are joined without losing digits
-        if block_weight <= 0.0:
-            continue
-        both, apart = weight + block_weight, block_mean - mean
-        spread += block_spread + apart**2 * weight * block_weight / both
-        mean += apart * block_weight / both
-        weight, missed = both, missed + block_missed
+    weight, missed = (sum(one[place] for one in sums) for place in (0, 3))
     if not weight:
         raise ValueError("there are no rows of positive weight to score")
     if weights.classes is not None:
-        return 1.0 - missed / weight
-    return 1.0 - missed / spread if spread > 0.0 else (1.0 if missed == 0.0 else 0.0)
+        return float(1.0 - missed / weight)
+    _, spread = join_means(weights.loss, [one[:3] for one in sums])
+    return float(1.0 - missed / spread) if spread > 0.0 else float(missed == 0.0)
 
 
 def _score(number: int, parts: Sequence[Any], model: Weights) -> tuple[float, float, float, float]:
-    """Total weight of a block, weighted mean and spread of its numbers, and its errors.
+    """Total weight of a block, mean of its numbers, losses of that mean, and errors.
 
-    The errors are the weight of misclassified rows, or the sum of squared errors.
+    The errors are the weight of misclassified rows, or the losses of the predictions.
     """
     with one_thread():
         block = open_block(number, parts)
@@ -143,6 +135,12 @@ def _score(number: int, parts: Sequence[Any], model: Weights) -> tuple[float, fl
             return total, 0.0, 0.0, float(weight @ (predictions != block.y))
         if total <= 0.0:
             return 0.0, 0.0, 0.0, 0.0
-        y = block.y.astype(np.float64)
+        y, loss = block.y.astype(np.float64), model.loss
+        try:
+            loss.check_targets(y)
+        except ValueError as error:
+            raise ValueError(f"block {number}: {error}") from error
         mean = float(weight @ y) / total
-        return total, mean, float(weight @ (y - mean) ** 2), float(weight @ (y - predictions) ** 2)
+        constant = np.full(n, loss.best_constant(np.array([mean]), None))
+        missed = loss.mean(y, predictions.astype(np.float64), weight) * n
+        return total, mean, loss.mean(y, constant, weight) * n, missed

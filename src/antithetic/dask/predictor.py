@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from antithetic.dask.cluster import client_of
 from antithetic.dask.predict import Weights, check_names, is_distributed, lazily, score_blocks
 from antithetic.dask.reading import feature_names, read_blocks
+from antithetic.problem.losses import LOSSES
 
 _TAKEN_OVER = (
     "coef_",
@@ -19,10 +20,8 @@ _TAKEN_OVER = (
     "n_features_in_",
     "feature_names_in_",
     "n_iter_",
-    "t_",
     "gap_",
     "gap_certified_",
-    "_class_weights",
 )
 
 
@@ -36,13 +35,11 @@ class BlockPredictor:
 
         Returns
         -------
-        antithetic.LogisticRegression, antithetic.SGDClassifier or antithetic.SGDRegressor
+        antithetic.LogisticRegression or antithetic.SGDRegressor
         """
         check_is_fitted(self)
         known = self._local_class._get_param_names()
         given = {name: value for name, value in vars(self).items() if name in known}
-        if hasattr(self, "_solver_used"):
-            given["solver"] = self._solver_used  # there is no "auto" on one machine
         local = self._local_class(**given)
         for name in _TAKEN_OVER:
             if hasattr(self, name):
@@ -66,8 +63,9 @@ class BlockPredictor:
         return self._apply("predict", X, None, values.dtype)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or for regression the coefficient of determination.
+        """Accuracy, or for regression the share of the squared errors or deviance explained.
 
+        These are R2, or D2 for a loss with a log link.
         It is computed block by block, on the workers that read them.
 
         Parameters
@@ -84,7 +82,10 @@ class BlockPredictor:
         if not is_distributed(X):
             return float(self.to_local().score(X, y, sample_weight))
         fitted: Any = self
-        weights = Weights(fitted.coef_, fitted.intercept_, getattr(self, "classes_", None))
+        loss = fitted._loss() if hasattr(fitted, "_loss") else None
+        if loss is None or not loss.has_log_link:
+            loss = LOSSES["squared_error"]  # whose share explained is R2
+        weights = Weights(fitted.coef_, fitted.intercept_, getattr(self, "classes_", None), loss)
         with client_of(fitted.client) as client:
             blocks = read_blocks(X, y, sample_weight, client=client)
             check_names(getattr(self, "feature_names_in_", None), blocks.names)

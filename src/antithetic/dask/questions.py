@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.dask.blocks import Block, open_block
+from antithetic.dask.blocks import Block, one_thread, open_block
 from antithetic.dask.common import Common
-from antithetic.dask.tasks import one_thread
 from antithetic.exact.class_sums import ClassSums
 from antithetic.exact.row_sums import RowSums
 from antithetic.exact.row_totals import row_totals

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.validation import block_rows
-from antithetic.dask.blocks import Block, Blocks, open_block
+from antithetic.dask.blocks import Block, Blocks, one_thread, open_block
 from antithetic.dask.common import Common
 from antithetic.dask.mapping import over_blocks
-from antithetic.dask.tasks import one_thread
 from antithetic.pairing import AntitheticTable, Quality
 from antithetic.pairing.optimal import optimal_table
 from antithetic.pairing.quality import EXACT_ROWS, dual_bound
@@ -45,7 +44,7 @@ def _gradient(
     n, d = block.X.shape
     if not n:
         return np.zeros(d), 0.0
-    problem = common.problem(block, 0)
+    problem = common.problem(block)
     data, constant = problem.data_gradient(problem.slopes(coef, intercept))
     return data * (n / common.rows), constant * (n / common.rows)
 
@@ -64,7 +63,7 @@ def _spread(
     n = block.X.shape[0]
     if not n:
         return np.zeros(2)
-    problem = common.problem(block, 0)
+    problem = common.problem(block)
     slopes, everyone = problem.slopes(coef, intercept), np.arange(n)
     alone = problem.group_spread(slopes, everyone[:, None], centre)
     paired = problem.group_spread(slopes, np.column_stack([everyone, table.partner]), centre)
@@ -118,7 +117,7 @@ def rows_of(block: Block, common: Common, coef: Any, intercept: float) -> Rows:
         assert block.y is not None
         codes = np.searchsorted(classes, block.y)
         return Rows.of_classes(block.X, codes, len(classes), block.weight, common.fit_intercept)
-    return Rows.of_problem(common.problem(block, 0), coef, intercept)
+    return Rows.of_problem(common.problem(block), coef, intercept)
 
 
 def _look(

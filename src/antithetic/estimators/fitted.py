@@ -21,7 +21,7 @@ _STEPS = ("eta0_", "decay_", "_steps_of_solver", "_noise_of_steps", "_steps_are_
 
 
 class FittedLinearModel(LinearParameters):
-    """What estimators on one machine and on a cluster do with weights."""
+    """Set the attributes of the SGD estimators, and check initial weights."""
 
     def _one_vs_rest(self) -> OneVsRest:
         """Return the problems that the targets are split into."""
@@ -89,20 +89,15 @@ class FittedLinearModel(LinearParameters):
     def _steps_of(self, schedules: list[Schedule | None], noise: float) -> dict[str, Any]:
         """Attributes that hold the steps which were found."""
         found = [schedule for schedule in schedules if schedule is not None]
-        solver = self._solver_name()
-        is_found = self.learning_rate == "auto" and SOLVERS[solver].has_steps
+        is_found = self.learning_rate == "auto" and SOLVERS[self.solver].has_steps
         if not is_found or len(found) < len(schedules):
             return {}
         return {
-            "_steps_of_solver": solver,
+            "_steps_of_solver": str(self.solver),
             "_noise_of_steps": noise,
             "eta0_": _one_or_all([schedule.eta0 for schedule in found]),
             "decay_": _one_or_all([schedule.rate for schedule in found]),
         }
-
-    def _solver_name(self) -> str:
-        """Name of the solver that is used."""
-        return str(self.solver)
 
     def _adopt(self, fitted: dict[str, Any]) -> None:
         for name in _STEPS:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import antithetic
+from antithetic.bench.sets import SPARSE_SETS
 from antithetic.training.combinations import matrix
 
 ROOT = Path(__file__).parents[1]
@@ -179,8 +180,24 @@ def test_the_tables_of_logistic_regression_are_those_of_the_rows():
     script = script_of_docs("make_logistic")
     for path, tables in zip(script.PAGES, (7, 1), strict=True):
         page = path.read_text(encoding="utf-8")
-        assert page == script.page(page, script.read_rows(script.KEPT))
+        assert page == script.page(page, script.shown_rows(script.KEPT))
         assert page.count("made by docs/make_logistic.py") == tables
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "solver"),
+    [("make_peers", "data", "peer"), ("make_logistic", "task", "solver")],
+)
+def test_scikit_learn_intelex_is_named_only_where_it_runs(name, data, solver):
+    """On sparse rows it calls scikit-learn's own lbfgs, and is named after that."""
+    script = script_of_docs(name)
+    sets = {
+        getattr(row, data).split(",")[0]
+        for row in script.shown_rows(script.KEPT)
+        if getattr(row, solver) == "scikit-learn-intelex"
+    }
+    assert len(sets) >= 5
+    assert not sets & SPARSE_SETS
 
 
 def test_the_table_of_claims_is_that_of_the_run():

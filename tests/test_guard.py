@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from antithetic.bench import PEERS, Row
+from antithetic.bench import PEERS, Row, read_rows
 from antithetic.bench.resume import finished_row
 from antithetic.bench.rows import Sink, source_hash
 from antithetic.orders import Balanced
@@ -24,7 +24,8 @@ from antithetic.problem.losses import get_loss
 from antithetic.problem.penalties import ElasticNet
 from antithetic.training.automatic import is_worth_averaging
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
 
 
 @pytest.fixture(scope="module")
@@ -418,3 +419,18 @@ def test_rows_of_other_settings_are_set_aside_or_refused_in_a_line(tmp_path, mon
         in capsys.readouterr().out.replace("\\", "/")
     )
     assert [file.name for file in rows.parent.iterdir()] == ["rows-old.csv"]
+
+
+def test_the_page_counts_races_by_the_rule_of_today(scripts):
+    """Ties are not won, nor what nobody else finished, and our estimators do not stand in."""
+    import peers
+
+    _, everything, _ = scripts
+    page, rows = ROOT / "docs" / "figures.md", read_rows(ROOT / "docs" / "peers.csv")
+    outcome = everything.known(page)["peers"]
+    for threads in (1, 2):
+        figures = list(peers.races(rows, threads))
+        assert len(figures) == 10
+        assert [one.name for one in figures if one.line() not in outcome.lines] == []
+    for line in everything.page([outcome], []).splitlines():
+        assert "share of" not in line or line in page.read_text(encoding="utf-8").splitlines()

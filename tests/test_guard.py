@@ -421,16 +421,23 @@ def test_rows_of_other_settings_are_set_aside_or_refused_in_a_line(tmp_path, mon
     assert [file.name for file in rows.parent.iterdir()] == ["rows-old.csv"]
 
 
-def test_the_page_counts_races_by_the_rule_of_today(scripts):
+def test_the_page_counts_races_by_the_rule_of_today(scripts, monkeypatch):
     """Ties are not won, nor what nobody else finished, and our estimators do not stand in."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")  # as the races of LogisticRegression set it
+    import logistic
     import peers
 
     _, everything, _ = scripts
     page, rows = ROOT / "docs" / "figures.md", read_rows(ROOT / "docs" / "peers.csv")
-    outcome = everything.known(page)["peers"]
-    for threads in (1, 2):
-        figures = list(peers.races(rows, threads))
-        assert len(figures) == 10
-        assert [one.name for one in figures if one.line() not in outcome.lines] == []
-    for line in everything.page([outcome], []).splitlines():
-        assert "share of" not in line or line in page.read_text(encoding="utf-8").splitlines()
+    figures = {
+        "peers": [one for threads in (1, 2) for one in peers.races(rows, threads)],
+        "logistic": list(logistic.figures(logistic.read_rows(ROOT / "docs" / "logistic.csv"))),
+    }
+    assert [len(some) for some in figures.values()] == [20, 11]
+    shown = page.read_text(encoding="utf-8").splitlines()
+    for script, expected in figures.items():
+        outcome = everything.known(page)[script]
+        assert [one.name for one in expected if one.line() not in outcome.lines] == []
+        for line in everything.page([outcome], []).splitlines():
+            assert "share of" not in line or line in shown

@@ -314,6 +314,15 @@ def test_nothing_is_written_over_what_is_read(tmp_path, table, arguments):
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("ending", [".pkl", ".joblib", ".npz"])
+def test_a_model_is_not_named_like_another_format(tmp_path, ending):
+    """The command says so before it reads the data, which may take long."""
+    model = tmp_path / f"model{ending}"
+    _, error = run("train", tmp_path / "nothing.csv", "--model", model, code=1)
+    assert f"saved as JSON, not as {ending}; name a file that ends in .json" in error
+    assert not model.exists()
+
+
 def test_a_model_may_be_written_again(tmp_path, table):
     (tmp_path / "model.json").touch()
     for seed in (0, 1):

@@ -156,6 +156,13 @@ def test_rows_are_drawn_by_the_seed_unless_given():
     assert not np.array_equal(path, algorithm_2(X, y, S, **given, seed=5))
 
 
+def test_another_loss_is_not_taken_for_the_logistic():
+    X, y = rows_of("sonar_scale")
+    for method, given in ((sgd, ()), (algorithm_2, (algorithm_1(X, y),))):
+        with pytest.raises(KeyError, match="svm"):
+            method(X, y, *given, loss="svm")
+
+
 def test_the_module_runs_and_prints_the_first_variance_ratio():
     command = [sys.executable, "-W", "error", "-m", "antithetic.paper.algorithms"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

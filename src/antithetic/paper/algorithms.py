@@ -57,8 +57,8 @@ def algorithm_2(
 
 def _step(w: Array, t: int, Z: Array, loss: str, l2: float, eta0: float, eta: float) -> Array:
     """Take step (3) with the signed rows of a batch; the penalty in (21) adds no variance."""
-    slopes = Z @ w <= 1.0 if loss == "hinge" else np.exp(-np.logaddexp(0.0, Z @ w))  # (29), (23)
-    return w - eta0 / (1.0 + eta0 * eta * t) * (l2 * w - slopes @ Z / len(Z))
+    slopes = {"log_loss": np.exp(-np.logaddexp(0.0, Z @ w)), "hinge": Z @ w <= 1.0}  # (23), (29)
+    return w - eta0 / (1.0 + eta0 * eta * t) * (l2 * w - slopes[loss] @ Z / len(Z))
 
 
 def _signed(X: Any, y: Any) -> Array:

@@ -151,10 +151,10 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
     order : str or Order, default="auto"
         Which rows make the next batch, see :mod:`antithetic.orders`: each row once per epoch, in an
         order that follows the gradients of the epoch before so that partial sums stay small
-        ("balanced") or in random order ("shuffle"); or drawn with replacement: with equal
-        probability ("uniform"), rows with large gradients more often ("importance"), or some of
-        each stratum ("stratified"). An object has its own settings, such as
-        ``Shuffle(pairs="tree")``. "auto" is balanced; it is shuffle for data with many features
+        ("balanced", the rule of GraB and CD-GraB) or in random order ("shuffle"); or drawn with
+        replacement: with equal probability ("uniform"), rows with large gradients more often
+        ("importance"), or some of each stratum ("stratified"). An object has its own settings, such
+        as ``Shuffle(pairs="tree")``. "auto" is balanced; it is shuffle for data with many features
         and few rows, for a single epoch, for SAGA and SDCA, and for ``"softmax"``. It makes no
         pairs, since for a linear model a table costs more than it saves.
     solver : {"sgd", "svrg", "saga", "sdca", "newton"}, default="sgd"
@@ -576,10 +576,10 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
     order : str or Order, default="auto"
         Which rows make the next batch, see :mod:`antithetic.orders`: each row once per epoch, in an
         order that follows the gradients of the epoch before so that partial sums stay small
-        ("balanced") or in random order ("shuffle"); or drawn with replacement: with equal
-        probability ("uniform"), rows with large gradients more often ("importance"), or some of
-        each stratum ("stratified"). An object has its own settings, such as
-        ``Shuffle(pairs="tree")``. "auto" is balanced; it is shuffle for data with many features
+        ("balanced", the rule of GraB and CD-GraB) or in random order ("shuffle"); or drawn with
+        replacement: with equal probability ("uniform"), rows with large gradients more often
+        ("importance"), or some of each stratum ("stratified"). An object has its own settings, such
+        as ``Shuffle(pairs="tree")``. "auto" is balanced; it is shuffle for data with many features
         and few rows, for a single epoch, and for SAGA and SDCA. It makes no pairs, since for a
         linear model a table costs more than it saves.
     solver : {"sgd", "svrg", "saga", "sdca", "newton"}, default="sgd"

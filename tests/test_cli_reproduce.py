@@ -320,6 +320,20 @@ def test_a_full_disk_at_the_figures_still_shows_the_claims(tmp_path, monkeypatch
     assert len(list((tmp_path / "figures").iterdir())) == 6
 
 
+def test_an_interrupt_at_the_figures_says_how_to_go_on(tmp_path, monkeypatch):
+    def interrupted(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    given = ("reproduce", *TINY, "--out", tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(pictures, "write_atomically", interrupted)
+        _, error = run(*given, code=130)
+    assert "all parts are kept" in " ".join(error.split())
+    found = run_json(*given, "--resume")
+    assert len(found["resumed"]) == len(list((tmp_path / "parts").iterdir()))
+    assert (tmp_path / "figures" / "figure-2.svg").exists()
+
+
 def test_sets_that_are_not_there_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("ANTITHETIC_DATA", "")
     monkeypatch.setenv("ANTITHETIC_CACHE", str(tmp_path / "cache"))

@@ -37,7 +37,9 @@ from antithetic.paper.workbench import LAMBDAS, LOSSES
 _QUICK_SETS = ("sonar_scale", "breast-cancer_scale")
 _CLAIM = ("number", "claim", "verdict", "by_construction", "measured")
 _NAMES = {"logistic": "log_loss", "svm": "hinge"}
-
+_REST = (
+    "all parts are kept: the same command with --resume writes the rest without running them again"
+)
 
 _Only = Annotated[
     list[str] | None, typer.Option(metavar="SET", help=f"Sets to use, of {', '.join(LAMBDAS)}.")
@@ -185,6 +187,8 @@ def _write(found: Reproduction, out: Path, images: bool) -> tuple[list[Path], OS
             files.append(path)  # one by one, to know how far it came
     except OSError as error:
         return files, error
+    except KeyboardInterrupt as stop:
+        raise InterruptedWithAdvice(f"interrupted while the report was written; {_REST}") from stop
     return files, None
 
 
@@ -203,10 +207,7 @@ def _unwritten(trouble: OSError, files: list[Path]) -> str:
         if files
         else "the report could not be written"
     )
-    return (
-        f"{reason}; {whole}. All parts are kept: the same command with --resume writes the rest"
-        " without running them again"
-    )
+    return f"{reason}; {whole}. {_REST[0].upper()}{_REST[1:]}"
 
 
 def _kept(finished: Reproduction, out: Path) -> str:

@@ -215,6 +215,7 @@ def test_a_first_look_says_so_and_screen_and_page_count_the_same(made):
     first, second, third = sentences(out)[:3]
     assert first.startswith("Antithetic pairs lower the variance of the gradient in ")
     assert first.count("clearly nearer") == first.count("clearly farther") == 2
+    assert first.count(".") == 1  # one sentence
     assert "A first look, no evidence" in second
     assert found["summary"] in re.sub("</?strong>", "", third)
     assert found["summary"] in shown

@@ -469,6 +469,19 @@ def test_four_times_the_step_is_shown_and_does_not_decide(number: int) -> None:
         assert claim.by_measure["four times"][measure].startswith("0 of 1")
 
 
+def test_the_worst_single_seed_is_told_though_means_are_compared() -> None:
+    """Along own runs, a claim that holds for the means of seeds may fail in one of them."""
+    good = made_up().variances("own runs")[0]
+    own = good.copy()
+    own[-1, -1] = 1.25
+    claim = judge_claims([made_up(variance=variances(good, ONES, own))])[1]
+    assert claim.verdict == "holds"
+    assert claim.found.endswith("of single seeds along own runs at most 1.25")
+    case = claim.cases[0]
+    assert case["worst ratio of a seed, own runs"] == 1.25
+    assert case["worst ratio, own runs"] < 1.0
+
+
 def test_no_sentence_has_internal_names() -> None:
     """What a reader sees is prose: no identifiers with underscores, except in the losses' names."""
     for claim in judge_claims([made_up()]):

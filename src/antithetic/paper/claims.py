@@ -399,6 +399,7 @@ def _smaller_variance(experiments: Sequence[Experiment]) -> Found:
             return (ratio < 1.0).all(), {
                 "share of epochs below": float((ratio < 1.0).mean()),
                 "worst ratio": float(ratio.max()),
+                "worst ratio of a seed": float(one.variance_ratio(step, measure).max()),
                 "ratio at zero": float(ratio[0, 0]),
                 "ratio at the end": float(ratio[:, -1].mean()),
             }
@@ -408,7 +409,8 @@ def _smaller_variance(experiments: Sequence[Experiment]) -> Found:
         cases,
         lambda found: (
             f"variance ratio {span(found, 'ratio at zero, same weights')} at w = 0 and"
-            f" {span(found, 'ratio at the end, same weights')} at the end"
+            f" {span(found, 'ratio at the end, same weights')} at the end; of single seeds along"
+            f" own runs at most {show(column(found, 'worst ratio of a seed, own runs').max())}"
         ),
     )
 

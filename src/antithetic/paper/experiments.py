@@ -192,12 +192,12 @@ class Experiment:
         squares = self.squares[step]
         return pairs + squares[_run_of_pairs(measure)], rows + squares["SGD"]
 
-    def variance_ratio(self, step: str = "chosen") -> Array:
-        """Variance of pairs divided by that of independent rows at the weights of SGD, (S, E + 1).
+    def variance_ratio(self, step: str = "chosen", measure: str = "same weights") -> Array:
+        """Variance of pairs divided by that of independent rows, run by run, (S, E + 1).
 
-        0 / 0 is 1.
+        0 / 0 is 1. Along own runs, the two of a seed do not share their draws.
         """
-        pairs, rows = self.variances("same weights", step)
+        pairs, rows = self.variances(measure, step)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where((pairs == rows), 1.0, pairs / rows)
 

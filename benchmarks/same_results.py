@@ -336,6 +336,8 @@ def keep(result):
     for name in ("coef", "intercept", "partner", "groups", "rest", "t", "n_iter", "gap", "C"):
         for spelt in (name, f"{name}_"):
             value = getattr(result, spelt, None)
+            if spelt == "gap" and np.isnan(value if value is not None else 0.0):
+                continue  # minimize does not know it
             if value is not None and not callable(value):
                 found[name] = value.toarray() if sparse.issparse(value) else np.asarray(value)
     history = getattr(result, "history_", getattr(result, "trace", None))

@@ -12,7 +12,16 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import antithetic
-from antithetic import LogisticRegression, LogisticRegressionCV, SGDClassifier, SGDRegressor
+from antithetic import (
+    GammaRegressor,
+    LogisticRegression,
+    LogisticRegressionCV,
+    PoissonRegressor,
+    Ridge,
+    SGDClassifier,
+    SGDRegressor,
+    TweedieRegressor,
+)
 from antithetic.orders import Balanced
 
 REPEATED = (
@@ -32,6 +41,13 @@ LOGISTIC = [
     LogisticRegression(),
     LogisticRegression(l1_ratio=0.5),
     LogisticRegressionCV(Cs=3, cv=3),
+]
+REGRESSIONS = [
+    Ridge(),
+    PoissonRegressor(),
+    GammaRegressor(),
+    TweedieRegressor(power=1.5),
+    TweedieRegressor(),
 ]
 VARIANTS = [
     SGDClassifier(loss="log_loss", penalty="elasticnet", learning_rate="optimal", average=True),
@@ -88,6 +104,11 @@ def test_a_logistic_regression_keeps_the_conventions(estimator, check):
     run(estimator, check)
 
 
+@parametrize_with_checks(REGRESSIONS)
+def test_an_exact_regression_keeps_the_conventions(estimator, check):
+    run(estimator, check)
+
+
 # "optimal" begins with steps that are too long for unscaled rows, and some checks allow few epochs:
 # to say so is right
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -104,9 +125,9 @@ def test_array_api_input_is_checked_with_scipy_array_api():
     """Array API input is checked with SCIPY_ARRAY_API set, which needs another process."""
     code = """
 from sklearn.utils.estimator_checks import check_array_api_input
-from antithetic import LogisticRegression, SGDClassifier, SGDRegressor
+from antithetic import LogisticRegression, Ridge, SGDClassifier, SGDRegressor
 
-for estimator in (LogisticRegression(), SGDClassifier(), SGDRegressor()):
+for estimator in (LogisticRegression(), Ridge(), SGDClassifier(), SGDRegressor()):
     check_array_api_input(type(estimator).__name__, estimator, "numpy")
 """
     environment = {

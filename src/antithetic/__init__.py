@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from antithetic.estimators.logistic import LogisticRegression
     from antithetic.estimators.logistic_cv import LogisticRegressionCV
     from antithetic.estimators.model_file import LinearModel
+    from antithetic.estimators.regression import (
+        GammaRegressor,
+        PoissonRegressor,
+        Ridge,
+        TweedieRegressor,
+    )
     from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
+    from antithetic.exact.solve import solve
     from antithetic.orders.exact import gradient_variance
     from antithetic.pairing import (
         AntitheticTable,
@@ -26,9 +33,10 @@ if TYPE_CHECKING:
         pair_rows,
     )
     from antithetic.paper.advise import Advice, advise
+    from antithetic.problem.result import Result
     from antithetic.solvers.divergence import DivergenceError
     from antithetic.training.automatic import Plan
-    from antithetic.training.minimize import Interrupted, Result, minimize
+    from antithetic.training.minimize import Interrupted, minimize
     from antithetic.training.trace import Distance
 
 __version__ = "0.2.0"
@@ -38,6 +46,7 @@ __all__ = [
     "ConvergenceDisplay",
     "Distance",
     "DivergenceError",
+    "GammaRegressor",
     "GroupTable",
     "Interrupted",
     "LinearModel",
@@ -45,10 +54,13 @@ __all__ = [
     "LogisticRegressionCV",
     "MatchingLoss",
     "Plan",
+    "PoissonRegressor",
     "Quality",
     "Result",
+    "Ridge",
     "SGDClassifier",
     "SGDRegressor",
+    "TweedieRegressor",
     "VarianceDisplay",
     "advise",
     "datasets",
@@ -61,6 +73,7 @@ __all__ = [
     "pairing",
     "penalties",
     "show_versions",
+    "solve",
     "steps",
     "stopping",
 ]
@@ -76,6 +89,7 @@ if not TYPE_CHECKING:
             "ConvergenceDisplay": "display",
             "Distance": "training.trace",
             "DivergenceError": "solvers.divergence",
+            "GammaRegressor": "estimators.regression",
             "GroupTable": "pairing",
             "Interrupted": "training.minimize",
             "LinearModel": "estimators.model_file",
@@ -83,10 +97,13 @@ if not TYPE_CHECKING:
             "LogisticRegressionCV": "estimators.logistic_cv",
             "MatchingLoss": "pairing",
             "Plan": "training.automatic",
+            "PoissonRegressor": "estimators.regression",
             "Quality": "pairing",
-            "Result": "training.minimize",
+            "Result": "problem.result",
+            "Ridge": "estimators.regression",
             "SGDClassifier": "estimators.sgd",
             "SGDRegressor": "estimators.sgd",
+            "TweedieRegressor": "estimators.regression",
             "VarianceDisplay": "display",
             "advise": "paper.advise",
             "datasets": "datasets",
@@ -99,6 +116,7 @@ if not TYPE_CHECKING:
             "pairing": "pairing",
             "penalties": "penalties",
             "show_versions": "_util.versions",
+            "solve": "exact.solve",
             "steps": "steps",
             "stopping": "stopping",
         },

@@ -23,7 +23,8 @@ from antithetic.dask.reading import read_blocks
 from antithetic.dask.scan import Glance, Look, census_of, look
 from antithetic.dask.sums import BlockSums
 from antithetic.estimators.linear import LinearEstimator
-from antithetic.estimators.logistic_fit import LEAST_TOL, LogisticFit, NewtonPlan, seed_of
+from antithetic.estimators.logistic_fit import LogisticFit, NewtonPlan, seed_of
+from antithetic.exact.solve import LEAST_TOL
 from antithetic.problem.losses import Loss
 
 

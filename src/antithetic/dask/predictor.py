@@ -35,7 +35,7 @@ class BlockPredictor:
 
         Returns
         -------
-        antithetic.LogisticRegression or antithetic.SGDRegressor
+        The class of the same name in antithetic.
         """
         check_is_fitted(self)
         known = self._local_class._get_param_names()

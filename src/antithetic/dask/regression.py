@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn import linear_model
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
 from antithetic.dask.common import Common
 from antithetic.dask.learner import BlockLearner
@@ -18,32 +14,19 @@ from antithetic.dask.moments import Census
 from antithetic.dask.newton import First
 from antithetic.dask.predictor import BlockPredictor
 from antithetic.dask.scan import Glance
+from antithetic.estimators import regression
 from antithetic.estimators.logistic_fit import LogisticFit
 from antithetic.estimators.one_vs_rest import OneVsRest
-from antithetic.estimators.sgd import SGDRegressor
-from antithetic.problem.losses import ALL_LOSSES, LOSSES, Loss, Tweedie
+from antithetic.exact.solve import check_mean
 from antithetic.problem.penalties import ElasticNet
 
-_ON_DASK: dict[str, list[Any]] = {
-    "alpha": [Interval(Real, 0.0, None, closed="left")],
-    "tol": [Interval(Real, 0.0, None, closed="left")],
-    "max_iter": [Interval(Integral, 0, None, closed="left")],
-    "client": [object],
-    "checkpoint": [str, os.PathLike, None],
-}
-_DEFAULT_ITERATIONS = 100  # if max_iter is None
+_ON_DASK: dict[str, list[Any]] = {"client": [object], "checkpoint": [str, os.PathLike, None]}
 
 
-class _BlockRegressor(BlockPredictor, RegressorMixin, BlockLearner):  # type: ignore[misc]
-    """A regression with an L2 penalty."""
-
-    def _loss(self) -> Loss:
-        """Return the loss of a row."""
-        raise NotImplementedError
-
-    def _l2_of(self, census: Census) -> float:
-        """Return the penalty of the mean over all rows, from ``alpha``."""
-        raise NotImplementedError
+class _BlockRegressor(  # type: ignore[misc]  # scikit-learn is untyped
+    BlockPredictor, RegressorMixin, regression.RegressionParameters, BlockLearner
+):
+    """A regression of rows in blocks."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -80,30 +63,18 @@ class _BlockRegressor(BlockPredictor, RegressorMixin, BlockLearner):  # type: ig
 
     def _common(self, census: Census) -> Common:
         loss = self._loss()
-        if loss.has_log_link and self.fit_intercept and census.mean == 0.0:
-            raise ValueError(
-                f"y is 0 in every row that counts, so {type(self).__name__} has no optimum: the"
-                " intercept would be minus infinity"
-            )
-        self._l2 = self._l2_of(census)
+        check_mean(loss, census.mean, bool(self.fit_intercept), type(self).__name__)
+        l2 = self._l2(census.rows, float(census.weights.sum()))
         return Common(
             loss,
-            ElasticNet(self._l2),
+            ElasticNet(l2),
             bool(self.fit_intercept),
             OneVsRest(),
             census.rows,
         )
 
     def _start(self) -> First | None:
-        if not getattr(self, "warm_start", False) or getattr(self, "coef_", None) is None:
-            return None
-        coef = np.asarray(self._dense_coef(), dtype=np.float64)
-        if coef.shape != (self.n_features_in_,):
-            raise ValueError(
-                f"warm_start=True begins with the weights of the last fit, of shape {coef.shape};"
-                f" these data need {(self.n_features_in_,)}: fit a new estimator"
-            )
-        return coef, float(self.intercept_)
+        return self._first_weights(self.n_features_in_)
 
     def _as_attributes(self, fit: LogisticFit, real: np.dtype[Any]) -> dict[str, Any]:
         return {
@@ -112,29 +83,8 @@ class _BlockRegressor(BlockPredictor, RegressorMixin, BlockLearner):  # type: ig
             "n_iter_": fit.iterations,
         }
 
-    def to_local(self) -> SGDRegressor:
-        """Return the model as an estimator for one machine, with the same loss and penalty.
 
-        Returns
-        -------
-        antithetic.SGDRegressor
-        """
-        check_is_fitted(self)
-        loss: Any = self._loss()
-        named = ALL_LOSSES[loss.name] == loss
-        local = SGDRegressor(
-            loss=loss.name if named else loss,
-            alpha=self._l2,
-            fit_intercept=self.fit_intercept,
-        )
-        local.coef_, local.intercept_ = self.coef_.copy(), np.atleast_1d(self.intercept_)
-        local.n_features_in_, local.t_, local.n_iter_ = self.n_features_in_, 1, self.n_iter_
-        if hasattr(self, "feature_names_in_"):
-            local.feature_names_in_ = self.feature_names_in_
-        return local
-
-
-class Ridge(_BlockRegressor):
+class Ridge(_BlockRegressor, regression.RidgeParameters):
     """Least squares with an L2 penalty, of data in blocks: scikit-learn's ``Ridge`` on Dask.
 
     It minimises the sum of squared errors plus ``alpha`` times the squared weights, with the
@@ -189,10 +139,10 @@ class Ridge(_BlockRegressor):
     [9.0]
     """
 
+    _local_class = regression.Ridge
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
-        **linear_model.Ridge._parameter_constraints,
+        **regression.RidgeParameters._parameter_constraints,
         **_ON_DASK,
-        "max_iter": [*_ON_DASK["max_iter"], None],
         "verbose": ["verbose"],
     }
 
@@ -211,38 +161,26 @@ class Ridge(_BlockRegressor):
         client: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.copy_X = copy_X
-        self.max_iter = max_iter
-        self.tol = tol
-        self.solver = solver
-        self.positive = positive
-        self.random_state = random_state
+        super().__init__(
+            alpha,
+            fit_intercept=fit_intercept,
+            copy_X=copy_X,
+            max_iter=max_iter,
+            tol=tol,
+            solver=solver,
+            positive=positive,
+            random_state=random_state,
+        )
         self.verbose = verbose
         self.client = client
         self.checkpoint = checkpoint
 
-    def _loss(self) -> Loss:
-        if self.positive:
-            raise ValueError(
-                "positive=True is not supported on Dask; use sklearn.linear_model.Ridge on a sample"
-                " of the rows, or leave it out"
-            )
-        return LOSSES["squared_error"]
 
-    def _l2_of(self, census: Census) -> float:
-        return float(self.alpha) / census.rows
-
-    def _most_iterations(self) -> int:
-        return _DEFAULT_ITERATIONS if self.max_iter is None else int(self.max_iter)
-
-
-class _GeneralizedLinearModel(_BlockRegressor):
-    """A regression whose loss is half a deviance."""
+class _BlockGlm(_BlockRegressor, regression.GlmParameters):
+    """A generalised linear model of rows in blocks."""
 
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
-        **linear_model.PoissonRegressor._parameter_constraints,
+        **regression.GlmParameters._parameter_constraints,
         **_ON_DASK,
     }
 
@@ -259,22 +197,20 @@ class _GeneralizedLinearModel(_BlockRegressor):
         client: Any = None,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.max_iter = max_iter
-        self.tol = tol
-        self.warm_start = warm_start
-        self.verbose = verbose
+        super().__init__(
+            alpha=alpha,
+            fit_intercept=fit_intercept,
+            solver=solver,
+            max_iter=max_iter,
+            tol=tol,
+            warm_start=warm_start,
+            verbose=verbose,
+        )
         self.client = client
         self.checkpoint = checkpoint
 
-    def _l2_of(self, census: Census) -> float:
-        # scikit-learn divides by the sum of the weights, our means by the number of rows
-        return float(self.alpha) * float(census.weights.sum()) / census.rows
 
-
-class PoissonRegressor(_GeneralizedLinearModel):
+class PoissonRegressor(_BlockGlm, regression.PoissonParameters):
     """Poisson regression of data in blocks: scikit-learn's ``PoissonRegressor`` on Dask.
 
     It predicts the exponential of a linear function, for counts and other targets of at least 0,
@@ -316,11 +252,10 @@ class PoissonRegressor(_GeneralizedLinearModel):
     [16.0]
     """
 
-    def _loss(self) -> Loss:
-        return ALL_LOSSES["poisson"]
+    _local_class = regression.PoissonRegressor
 
 
-class GammaRegressor(_GeneralizedLinearModel):
+class GammaRegressor(_BlockGlm, regression.GammaParameters):
     """Gamma regression of data in blocks: scikit-learn's ``GammaRegressor`` on Dask.
 
     It predicts the exponential of a linear function, for targets above 0, and minimises half the
@@ -338,11 +273,10 @@ feature_names_in_
         As in :class:`antithetic.dask.PoissonRegressor`.
     """
 
-    def _loss(self) -> Loss:
-        return ALL_LOSSES["gamma"]
+    _local_class = regression.GammaRegressor
 
 
-class TweedieRegressor(_GeneralizedLinearModel):
+class TweedieRegressor(_BlockRegressor, regression.TweedieParameters):
     """Tweedie regression of data in blocks: scikit-learn's ``TweedieRegressor`` on Dask.
 
     It minimises half the mean Tweedie deviance plus ``alpha / 2`` times the squared weights.
@@ -366,8 +300,9 @@ feature_names_in_
         As in :class:`antithetic.dask.PoissonRegressor`.
     """
 
+    _local_class = regression.TweedieRegressor
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
-        **linear_model.TweedieRegressor._parameter_constraints,
+        **regression.TweedieParameters._parameter_constraints,
         **_ON_DASK,
     }
 
@@ -387,30 +322,15 @@ feature_names_in_
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(
+            power=power,
             alpha=alpha,
             fit_intercept=fit_intercept,
+            link=link,
             solver=solver,
             max_iter=max_iter,
             tol=tol,
             warm_start=warm_start,
             verbose=verbose,
-            client=client,
-            checkpoint=checkpoint,
         )
-        self.power = power
-        self.link = link
-
-    def _loss(self) -> Loss:
-        is_normal = self.power == 0.0
-        if not is_normal and not 1.0 <= self.power <= 2.0:
-            raise ValueError(
-                f"power={self.power!r} is not supported; use 0 or a number from 1 to 2, or"
-                " sklearn.linear_model.TweedieRegressor"
-            )
-        link = "identity" if is_normal else "log"
-        if self.link not in ("auto", link):
-            raise ValueError(
-                f"link={self.link!r} is not supported with power={self.power!r}; use"
-                f" {link!r} or 'auto', or sklearn.linear_model.TweedieRegressor"
-            )
-        return LOSSES["squared_error"] if is_normal else Tweedie(float(self.power))
+        self.client = client
+        self.checkpoint = checkpoint

@@ -7,18 +7,19 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache, wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model._base import SparseCoefMixin
 from sklearn.utils._param_validation import (
     InvalidParameterError,
     validate_parameter_constraints,
 )
-from sklearn.utils.validation import validate_data
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from antithetic._util.validation import (
     canonical_csr,
@@ -36,6 +37,7 @@ from antithetic.estimators.data import (
     checked_moments,
     is_checked,
 )
+from antithetic.problem.losses import LOSSES, Loss
 
 
 @contextmanager
@@ -182,6 +184,61 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class RegressionPredictor(RegressorMixin):  # type: ignore[misc]  # scikit-learn is untyped
+    """Predictions and scores of a fitted linear model whose ``_loss()`` says what they mean."""
+
+    if TYPE_CHECKING:
+
+        def _loss(self) -> Loss:
+            """Return the loss of a row, as the class beside this one does."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict a number for each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        kinds = [np.float64, np.float32]
+        with predicting(X) as checked:
+            X = validate_data(self, X, accept_sparse="csr", dtype=kinds, reset=False)
+            linear = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+            return self._loss().means(checked(linear.ravel()))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the variation of y that the model explains: 1 at best, 0 for the best constant.
+
+        For the losses of scikit-learn's ``SGDRegressor`` it is R2, of squared errors. For
+        ``"quantile"``, ``"poisson"``, ``"gamma"`` and ``"tweedie"`` it is D2, of the loss itself,
+        as in scikit-learn's ``PoissonRegressor``: squared errors do not measure a quantile.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+        """
+        loss = self._loss()
+        if loss.name in LOSSES:
+            return float(super().score(X, y, sample_weight))
+        predictions = self.predict(X)
+        target = check_column(y, len(predictions), "y")
+        loss.check_targets(target)
+        weight = check_weights(sample_weight, len(target))
+        with np.errstate(divide="ignore"):
+            linear = np.log(predictions) if loss.has_log_link else predictions
+        return loss.deviance_share(target, linear.astype(np.float64), weight)
 
 
 class _Unchanged:

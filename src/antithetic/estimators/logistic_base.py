@@ -25,7 +25,6 @@ from antithetic.estimators.callbacks import (
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.linear import LinearEstimator, predicting
 from antithetic.estimators.logistic_fit import (
-    LEAST_TOL,
     Effort,
     LogisticFit,
     NewtonPlan,
@@ -42,11 +41,14 @@ from antithetic.estimators.one_vs_rest import (
     classes_of,
     weights_of_classes,
 )
+from antithetic.exact.solve import LEAST_TOL
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.newton import solve_at_once, solve_path
 from antithetic.solvers.newton.few_rows import are_few_rows
+
+_WEAK = 1e8  # a C of which more iterations may be of no use
 
 
 class LogisticParameters(LinearEstimator):
@@ -278,7 +280,16 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
 
     def _shortfall(self, fit: LogisticFit, X: Any, C: float) -> str:
         names = getattr(self, "feature_names_in_", None)
-        return shortfall(fit, X, tol=float(self.tol), C=C, max_iter=int(self.max_iter), names=names)
+        return shortfall(
+            fit,
+            X,
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
+            names=names,
+            penalty=("C", C),
+            stronger="decrease",
+            is_weak=_WEAK < C < np.inf,
+        )
 
     # ---- predictions
 

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from antithetic._util.threads import count_threads, limit_blas, threads_of
 from antithetic.estimators.data import LARGEST_SEED, TrainingData
+from antithetic.exact.solve import LEAST_TOL
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet, elastic_net
@@ -23,10 +24,8 @@ from antithetic.solvers.newton import Solved, sums_of
 from antithetic.solvers.newton.goal import FEW_ROWS
 from antithetic.solvers.newton.separation import leads_away
 
-LEAST_TOL = 1e-16  # no smaller gap is known in float64
 _FAR = 1e4  # times its spread, or another column's size: a column that rounding may come from
 _NO_SPREAD = 1e-12  # of a column's size: such a column is constant up to rounding
-_WEAK = 1e8  # a C of which more iterations may be of no use
 _ROWS_LOOKED_AT = 10_000
 
 
@@ -42,7 +41,8 @@ class NewtonPlan:
         gradients", "dual ascent" (one row at a time, if sparse data have fewer rows than columns),
         with an L1 penalty and very many weights "working set", with many classes "whitened L-BFGS"
         (from a matrix that all classes share, or one for each of them), or on Dask "sampled newton"
-        (from products with the second derivatives of a sample).
+        (from products with the second derivatives of a sample). "least squares" needs no steps: the
+        products of all columns with each other have the minimum.
     samples : tuple of int
         Rows of the samples that were used before all rows were; empty if there were none.
     threads : int
@@ -62,6 +62,9 @@ class NewtonPlan:
     ) -> NewtonPlan:
         """Plan of a fit of so many rows."""
         d = fit.coef.size
+        if fit.method == "least squares":
+            why = f"one visit to all rows, since the products of {d} features are enough to find"
+            return cls(fit.method, (), threads, f"{why} the minimum of squared errors")
         if fit.method == "dual ascent":
             why = "coordinate ascent on the dual, since there are fewer rows than features; it was"
             why += " enough"
@@ -236,13 +239,25 @@ def separation() -> str:
 
 
 def shortfall(
-    fit: LogisticFit, X: Any, *, tol: float, C: float, max_iter: int, names: NDArray[Any] | None
+    fit: LogisticFit,
+    X: Any,
+    *,
+    tol: float,
+    max_iter: int,
+    names: NDArray[Any] | None,
+    penalty: tuple[str, float],
+    stronger: str,
+    is_weak: bool,
 ) -> str:
-    """Say why a fit ended early, which column or setting is the cause, and what to do."""
+    """Say why a fit ended early, which column or setting is the cause, and what to do.
+
+    ``penalty`` is the parameter that sets the penalty, and its value; ``stronger`` says how to
+    change it for a stronger one. More iterations may be of no use if the penalty ``is_weak``.
+    """
     gap = f"the gap to the optimum is {fit.gap:.1e}, above tol={tol:g}"
-    column = _odd_column(X, names)
+    column, (name, value) = _odd_column(X, names), penalty
     if fit.ended == "max_iter":
-        weak = f" or decrease C={C:g}" if _WEAK < C < np.inf else ""
+        weak = f" or {stronger} {name}={value:g}" if is_weak else ""
         more = f" The likely cause: {column}." if column else ""
         return f"max_iter={max_iter} ended the fit: {gap}. Increase max_iter{weak}.{more}"
     kind = X.dtype.name
@@ -250,7 +265,8 @@ def shortfall(
         return f"rounding in {kind} ended the fit: {gap}. The likely cause: {column}."
     return (
         f"rounding in {kind} ended the fit: {gap}. The likely cause: the penalty is so weak"
-        f" (C={C:g}) that the objective is flat around the optimum. Decrease C or increase tol."
+        f" ({name}={value:g}) that the objective is flat around the optimum."
+        f" {stronger.capitalize()} {name} or increase tol."
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from antithetic._util.files import write_atomically
@@ -34,7 +35,14 @@ from antithetic.estimators.model_checks import (
     require,
 )
 from antithetic.estimators.model_columns import are_words, columns_of
-from antithetic.problem.losses import read_loss
+from antithetic.estimators.regression import (
+    GammaRegressor,
+    PoissonRegressor,
+    RegressionParameters,
+    Ridge,
+    TweedieRegressor,
+)
+from antithetic.problem.losses import ALL_LOSSES, read_loss
 
 FORMAT, VERSION = "antithetic linear model", 2
 MAX_BYTES = 1 << 30
@@ -52,8 +60,16 @@ _ENTRIES = (
     "parameters",
 )
 _OPTIONAL = ("words", "first_index", "dates", "estimator_name", "checks_names")
-_LOGISTIC: dict[str, type[LogisticRegression]] = {
-    kind.__name__: kind for kind in (LogisticRegression, LogisticRegressionCV)
+_EXACT: dict[str, Any] = {  # others are SGDClassifier or SGDRegressor
+    kind.__name__: kind
+    for kind in (
+        LogisticRegression,
+        LogisticRegressionCV,
+        Ridge,
+        PoissonRegressor,
+        GammaRegressor,
+        TweedieRegressor,
+    )
 }
 _OF_A_PIPELINE = "; pass its last step, pipeline[-1], or pickle the whole pipeline with joblib.dump"
 _OTHER_FORMATS = {".pkl", ".pickle", ".joblib", ".skops", ".onnx", ".pt", ".npz", ".npy"}
@@ -93,7 +109,8 @@ class LinearModel:
     dates : list of str, default=None
         Features that are days since 1970, converted from dates.
     estimator_name : str, default=None
-        Class of the estimator. None: ``SGDClassifier`` or ``SGDRegressor``.
+        Class of the estimator, if it is one of the exact ones. None: ``SGDClassifier`` or
+        ``SGDRegressor``.
     checks_names : bool, default=None
         Whether the estimator was fitted on a data frame, and so checks the names of columns.
 
@@ -159,12 +176,17 @@ class LinearModel:
         )
         require(
             self.estimator_name is None
-            or (self.kind == "classifier" and self.loss == "log_loss" and self._is_logistic),
-            f"estimator_name is {self.estimator_name!r}, not one of {', '.join(_LOGISTIC)}",
+            or (isinstance(self.estimator_name, str) and self.estimator_name in _EXACT),
+            f"estimator_name is {self.estimator_name!r}, not one of {', '.join(_EXACT)}",
         )
         for name in ("settings", "parameters"):
             require(isinstance(getattr(self, name), Mapping), f"{name} must be an object")
-        self._unfitted()  # parameters that an estimator would refuse
+        made = self._unfitted()  # parameters that an estimator would refuse
+        require(
+            self.estimator_name is None
+            or (_kind_of(made) == self.kind and _loss_of(made) == self.loss),
+            f"a {self.kind} with loss {self.loss!r} is not a {self.estimator_name}",
+        )
         require(
             self.words is None or are_words(self.words, names or []),
             "words must name features of the model",
@@ -207,28 +229,27 @@ class LinearModel:
         """
         if hasattr(estimator, "to_local"):  # one of a cluster
             estimator = estimator.to_local()
-        is_logistic = isinstance(estimator, LogisticRegression)
-        if not (is_logistic or isinstance(estimator, FittedLinearModel)):
+        is_exact = isinstance(estimator, tuple(_EXACT.values()))
+        if not (is_exact or isinstance(estimator, FittedLinearModel)):
             raise ValueError(
-                "LinearModel.of takes an SGDClassifier, SGDRegressor, LogisticRegression or"
-                " LogisticRegressionCV of antithetic; got"
+                "LinearModel.of takes an SGDClassifier, SGDRegressor or"
+                f" {', '.join(_EXACT)} of antithetic; got"
                 f" {type(estimator).__module__}.{type(estimator).__name__}"
                 f"{_OF_A_PIPELINE if hasattr(estimator, 'named_steps') else ''}"
             )
         check_is_fitted(estimator)
         classes = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None
-        kind: Kind = "regressor" if classes is None else "classifier"
         coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_
         return cls(
-            kind,
-            "log_loss" if is_logistic else _word_of(estimator.loss),
+            _kind_of(estimator),
+            _loss_of(estimator),
             np.atleast_2d(coef),
-            estimator.intercept_,
+            np.atleast_1d(estimator.intercept_),
             classes,
             **{
                 **columns_of(estimator, data, are_given="feature_names" in about),
                 "parameters": _parameters(estimator),
-                "estimator_name": _logistic_name(estimator) if is_logistic else None,
+                "estimator_name": _exact_name(estimator) if is_exact else None,
                 **about,
             },
         )
@@ -283,14 +304,12 @@ class LinearModel:
             made.coef_ = self.coef.copy()
         else:
             made.coef_ = self.coef[0].copy()
-        made.intercept_, made.n_features_in_ = self.intercept.copy(), self.coef.shape[1]
+        one = self.kind == "regressor" and self.estimator_name is not None
+        made.intercept_ = float(self.intercept[0]) if one else self.intercept.copy()
+        made.n_features_in_ = self.coef.shape[1]
         if self.checks_names and check_names:
             made.feature_names_in_ = np.array(self.feature_names, dtype=object)
         return made
-
-    @property
-    def _is_logistic(self) -> bool:
-        return isinstance(self.estimator_name, str) and self.estimator_name in _LOGISTIC
 
     def _unfitted(self) -> Any:
         """Make an estimator with the parameters of the one that was saved."""
@@ -298,7 +317,7 @@ class LinearModel:
 
         given = {name: restore(value) for name, value in self.parameters.items()}
         if self.estimator_name is not None:
-            made = _LOGISTIC[self.estimator_name](**given)
+            made = _EXACT[self.estimator_name](**given)
         else:
             kind: Any = SGDClassifier if self.kind == "classifier" else SGDRegressor
             made = kind(loss=read_loss(self.loss), **given)
@@ -370,9 +389,24 @@ class LinearModel:
             ) from error
 
 
-def _logistic_name(estimator: LogisticRegression) -> str:
+def _exact_name(estimator: Any) -> str:
     """Name of the class, or, for the user's own subclass, of the class that it extends."""
-    return next(kind.__name__ for kind in type(estimator).__mro__ if kind.__name__ in _LOGISTIC)
+    return next(kind.__name__ for kind in type(estimator).__mro__ if kind.__name__ in _EXACT)
+
+
+def _kind_of(estimator: Any) -> Kind:
+    return "classifier" if is_classifier(estimator) else "regressor"
+
+
+def _loss_of(estimator: Any) -> str:
+    """A loss as a model file has it."""
+    if isinstance(estimator, LogisticRegression):
+        return "log_loss"
+    loss = estimator._loss() if isinstance(estimator, RegressionParameters) else estimator.loss
+    if isinstance(loss, str):
+        return loss
+    is_named = isinstance(estimator, RegressionParameters) and ALL_LOSSES[loss.name] == loss
+    return str(loss.name) if is_named else repr(loss)
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
@@ -404,8 +438,3 @@ def is_model_file(path: str | os.PathLike[str]) -> bool:
     """Whether a file says that it is a model; nothing else of it is checked."""
     with open(path, "rb") as file:
         return json.dumps(FORMAT).encode("ascii") in file.read(_BEGINNING)
-
-
-def _word_of(loss: Any) -> str:
-    """A loss as a model file has it."""
-    return loss if isinstance(loss, str) else repr(loss)

@@ -9,22 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.metrics import r2_score
 from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from antithetic._util.validation import (
-    check_column,
-    check_weights,
-)
 from antithetic.estimators.base import LinearSGD
 from antithetic.estimators.data import TrainingData
-from antithetic.estimators.linear import predicting
+from antithetic.estimators.linear import RegressionPredictor, predicting
 from antithetic.estimators.one_vs_rest import (
     AllClasses,
     OneVsRest,
@@ -490,7 +485,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         return logarithms
 
 
-class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-learn is untyped
+class SGDRegressor(RegressionPredictor, LinearSGD):  # type: ignore[misc]  # scikit-learn is untyped
     """Linear regression fitted by SGD that chooses its steps and its batches.
 
     It extends scikit-learn's ``SGDRegressor``.
@@ -815,52 +810,6 @@ class SGDRegressor(RegressorMixin, LinearSGD):  # type: ignore[misc]  # scikit-l
         with self._unchanged_on_errors():
             self._partial_fit(self._read(X, y, sample_weight, reset=first), first)
         return self
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict a number for each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        kinds = [np.float64, np.float32]
-        with predicting(X) as checked:
-            X = validate_data(self, X, accept_sparse="csr", dtype=kinds, reset=False)
-            linear = safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
-            return self._loss().means(checked(linear.ravel()))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the variation of y that the model explains: 1 at best, 0 for the best constant.
-
-        For the losses of scikit-learn's class of this name it is R2, of squared errors. For
-        ``"quantile"``, ``"poisson"``, ``"gamma"`` and ``"tweedie"`` it is D2, of the loss itself,
-        as in scikit-learn's ``PoissonRegressor``: squared errors do not measure a quantile.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        float
-        """
-        loss = self._loss()
-        if loss.name in LOSSES:
-            return float(super().score(X, y, sample_weight))
-        predictions = self.predict(X)
-        target = check_column(y, len(predictions), "y")
-        loss.check_targets(target)
-        weight = check_weights(sample_weight, len(target))
-        with np.errstate(divide="ignore"):
-            linear = np.log(predictions) if loss.has_log_link else predictions
-        return loss.deviance_share(target, linear.astype(np.float64), weight)
 
     def _one_vs_rest(self) -> OneVsRest:
         return OneVsRest()

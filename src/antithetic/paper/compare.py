@@ -18,11 +18,12 @@ from antithetic.exact.certificate import certified_gap
 from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
 from antithetic.paper.advise import Advice, advise
 from antithetic.problem import Problem
+from antithetic.problem.result import Result
 from antithetic.solvers import DivergenceError
 from antithetic.solvers.newton import solve_problem, sums_of
 from antithetic.solvers.step_search import find_steps, noise_of_balanced
 from antithetic.solvers.steps import InverseTime
-from antithetic.training.minimize import Result, minimize
+from antithetic.training.minimize import minimize
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], object]

@@ -116,6 +116,24 @@ class Tweedie(Loss):
                 f"loss {self.name!r} needs targets {least}; y has {y[row]} in row {row}"
             )
 
+    def without_offset(
+        self,
+        y: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        offset: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Return targets relative to the exposures, and weights with a power of these."""
+        self.check_targets(y)  # before their numbers change
+        with np.errstate(over="ignore", under="ignore"):
+            shares = np.exp((2.0 - self.power) * offset)
+            targets = y * np.exp(-offset)
+        if not (np.isfinite(shares).all() and np.isfinite(targets).all()):
+            raise ValueError(
+                "offset is added to the logarithm of the mean: exp(offset) and y / exp(offset) must"
+                f" be finite; offset ranges from {offset.min():g} to {offset.max():g}"
+            )
+        return targets, shares if weight is None else shares * weight
+
     def typical_curvature(self, y: NDArray[np.float64], fit_intercept: bool) -> float:
         """Curvature at the mean of the targets, where an intercept starts, or otherwise at 0."""
         mean, at_zero = float(np.mean(y)), 2.0 - self.power

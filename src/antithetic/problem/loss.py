@@ -121,6 +121,22 @@ class Loss:
         """Intercept that a run starts with unless another is given."""
         return 0.0
 
+    def without_offset(
+        self,
+        y: NDArray[np.float64],
+        weight: NDArray[np.float64] | None,
+        offset: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Return targets and weights of the same loss, up to a constant, of scores less offsets.
+
+        ValueError for losses of two classes, which have none.
+        """
+        if self.classification:
+            raise ValueError(
+                f'offset= is supported for regression losses only; got loss="{self.name}"'
+            )
+        return y - offset, weight
+
     def deviance_share(
         self, y: NDArray[np.float64], p: NDArray[np.float64], weight: NDArray[np.float64] | None
     ) -> float:

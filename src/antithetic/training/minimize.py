@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._util.progress import progress_bar
 from antithetic._util.validation import check_count
 from antithetic.orders import Order
 from antithetic.orders.words import read_order
-from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.problem import Problem, SoftmaxProblem, build_problem
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import OwnPenalty, Penalty
+from antithetic.problem.result import Result
 from antithetic.solvers import DivergenceError, check_solver
 from antithetic.solvers.steps import Steps, read_steps
 from antithetic.training.automatic import automatic_batch_size, noise_left, order_of_the_paper
@@ -29,49 +27,6 @@ from antithetic.training.stopping import Stalled, Target, check_stop
 from antithetic.training.trace import Distance, measure
 
 _MARKED_ROWS = 256  # by which a resumed run knows its data
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Result:
-    """The result of :func:`minimize`.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (d,), or (n_classes, d) for ``"softmax"``
-        Weights: the averaged ones if averaging was asked for, except that ``average="epoch"``
-        may return the last ones.
-    intercept : float, or ndarray of shape (n_classes,)
-    trace : dict of str to ndarray of shape (epochs + 1,)
-        ``"epoch"``, and one entry per epoch of everything that was asked for; the first entry is
-        before the first step.
-    table : AntitheticTable, GroupTable or None
-        The table that was used last; if each row is visited once, the matching made from it, whose
-        ``matching_loss`` has the cost.
-    classes : ndarray of shape (2,) or (n_classes,), or None
-        The labels that were taken as -1 and +1, or those of the rows of weights.
-    run : Run
-        State of the run, without the data: pass the whole result as ``resume=`` to continue.
-    settings : dict
-        Settings of the run, so that it is resumed with the same.
-    """
-
-    coef: NDArray[Any]
-    intercept: Any
-    trace: dict[str, NDArray[np.float64]]
-    table: AntitheticTable | GroupTable | None
-    classes: NDArray[Any] | None
-    run: Run = field(repr=False)
-    settings: dict[str, Any] = field(repr=False)
-
-    @property
-    def epochs(self) -> int:
-        """Epochs done."""
-        return self.run.state.epochs
-
-    @property
-    def converged(self) -> bool:
-        """Whether ``stop`` ended the run, rather than the number of epochs."""
-        return self.run.stopped
 
 
 class Interrupted(KeyboardInterrupt):
@@ -309,7 +264,18 @@ def _result(spec: Spec, run: Run, settings: dict[str, Any]) -> Result:
     }
     kept = run._replace(drawing=run.drawing.without_data())
     table = run.drawing.table
-    return Result(coef, intercept, trace, table, spec.problem.classes, kept, settings)
+    epochs, stopped = run.state.epochs, run.stopped
+    return Result(
+        coef,
+        intercept,
+        spec.problem.classes,
+        epochs,
+        stopped,
+        trace=trace,
+        table=table,
+        run=kept,
+        settings=settings,
+    )
 
 
 def _resumed(spec: Spec, resume: Any, settings: dict[str, Any]) -> Run:
@@ -331,7 +297,7 @@ def _resumed(spec: Spec, resume: Any, settings: dict[str, Any]) -> Run:
                 f" {resume.settings.get(name)!r} and is now {value!r}; use the same, or leave"
                 " resume= out"
             )
-    run = resume.run
+    run: Run = resume.run
     if run.drawing.table is not None:
         run.drawing.table.fingerprint.check(spec.problem.X, spec.y)
     if resume.settings["stop"] != settings["stop"]:

@@ -35,8 +35,19 @@ _OPTIONS = {
     "say which with target=": "say which with --target",
     "set a larger max_bytes to": "set a larger --max-bytes to",
     "Increase max_iter and decrease tol": "Increase --epochs and decrease --tol",
-    "use antithetic.LogisticRegression": "use --solver newton",
-    "use solver='newton'": "use --solver newton",
+    **{
+        f"use antithetic.{name}": "use --solver exact"
+        for name in ("LogisticRegression", "Ridge", "PoissonRegressor", "GammaRegressor")
+    },
+    "use antithetic.TweedieRegressor": "use --solver exact",
+    ", or use antithetic.solve, which needs neither": "",
+    "max_iter=": "--epochs ",
+    "ncrease max_iter": "ncrease --epochs",
+    "above tol=": "above --tol ",
+    "Decrease C or": "Increase --alpha or",
+    "Increase alpha or": "Increase --alpha or",
+    "or decrease C=": "or increase --alpha; C=",
+    "or increase alpha=": "or increase --alpha; alpha=",
     " (see gap_)": "",
 }
 

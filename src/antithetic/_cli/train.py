@@ -18,6 +18,7 @@ from antithetic._cli.data import (
     make_reading,
     read_data,
 )
+from antithetic._cli.exact import check_penalty, exact_model, why_not_exact
 from antithetic._cli.guard import (
     Dates,
     Debug,
@@ -64,8 +65,8 @@ _Solver = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help=f"{', '.join(SOLVERS)}.",
-        show_default="sgd; --dask uses Newton's method",
+        help=f"exact, or {', '.join(SOLVERS)}.",
+        show_default="exact; sgd for other losses, or with --order",
     ),
 ]
 _Order = Annotated[
@@ -80,14 +81,18 @@ _Pairs = Annotated[
     ),
 ]
 _Epochs = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Maximum number of passes over the data.")
+    int,
+    typer.Option(
+        min=1, metavar="N", help="Maximum number of passes over the data, or of iterations."
+    ),
 ]
 _Tol = Annotated[
     float,
     typer.Option(
         min=0.0,
         metavar="X",
-        help="Stop when five epochs gain less than this; 0 makes all passes.",
+        help="Stop at this gap from the optimum; SGD: when five epochs gain less. 0 makes all"
+        " passes.",
     ),
 ]
 _Intercept = Annotated[
@@ -151,17 +156,21 @@ def train(
 ) -> dict[str, Any]:
     """Train a linear model on FILE and save it as JSON.
 
-    Words and whole numbers in the target are classes, other numbers a regression. Steps are found
-    from the data: there is no learning rate to tune.
+    Words and whole numbers in the target are classes, other numbers a regression. The model is
+    LogisticRegression or Ridge (for counts and amounts: --loss poisson, gamma or tweedie), fitted
+    until a bound proves that it is at the optimum; with another loss or --order it is trained by
+    SGD. Columns need no scaling, and there is no learning rate to tune.
 
     For example:
       antithetic train flowers.csv --model flowers.json
       antithetic train houses.parquet -t price -m houses.json --one-hot
       antithetic train clicks.svm --model svm.json --loss hinge --alpha 1e-5
       antithetic train flowers.csv --model flowers.json --order shuffle --pairs greedy
-      antithetic train flowers.csv --model flowers.json --pairs table.npz
+      antithetic train flowers.csv --model flowers.json --solver sgd --pairs table.npz
       antithetic train "clicks/*.parquet" --model clicks.json --dask tcp://10.0.0.1:8786
     """
+    if solver not in (None, "exact", *SOLVERS):
+        raise ValueError(f"--solver {solver} is not known; use one of exact, {', '.join(SOLVERS)}")
     table = _table_file(order, pairs)
     reading = make_reading(target, features, leave_out, one_hot, dates, decimal_comma, max_bytes)
     _check_model_place(model, file, table)
@@ -169,7 +178,7 @@ def train(
         "loss": loss,
         "alpha": alpha,
         "penalty": None if penalty == "none" else penalty,
-        "solver": solver or ("sgd" if dask is None else "auto"),
+        "solver": solver or "auto",
         "order": order,
         "fit_intercept": intercept,
         "max_iter": epochs,
@@ -191,11 +200,24 @@ def train(
         raise ValueError("--checkpoint needs --dask; leave it out, or name a cluster")
     data = read_data(file, reading, loss=loss)
     chosen |= {"loss": data.loss, "pairs": pairs if table is None else table.name}
+    chosen["solver"] = _solver(chosen)
     trained, notes = _fit(data, chosen, None if table is None else _table_of(table), validation)
     trained.save(model, table=None if table is None else table.name, data=data.read)
     if not as_json:
         trained.show(f"{console.plain(file.name)}: {data.shape}", notes, model=model)
     return trained.summary(model)
+
+
+def _solver(chosen: dict[str, Any]) -> str:
+    """Return the solver: exact if possible, unless the user has named another."""
+    given: str = chosen["solver"]
+    if given in SOLVERS:
+        return given
+    check_penalty(chosen["penalty"])
+    reason = why_not_exact(chosen["loss"], chosen["penalty"], chosen["order"], chosen["pairs"])
+    if given == "exact" and reason is not None:
+        raise ValueError(f"{reason}; use --solver sgd")
+    return "exact" if reason is None else "sgd"
 
 
 def _check_model_place(model: Path, *inputs: Path | None) -> None:
@@ -265,24 +287,45 @@ def _fit(
     data: Data, chosen: dict[str, Any], table: AntitheticTable | None, share: float | None
 ) -> tuple[Trained, list[str]]:
     """Train on all rows, and once without a share of them for a score; also return notes."""
-    from antithetic.estimators.sgd import SGDClassifier, SGDRegressor  # a second of import
+    if chosen["solver"] == "exact":
+        for unused in ("order", "pairs"):
+            del chosen[unused]
 
-    given = {name: value for name, value in chosen.items() if name != "pairs"}
-    if table is None:
-        given["order"] = _order(chosen["order"], chosen["pairs"])
-    kind = SGDRegressor if data.classes is None else SGDClassifier
+    def fit(X: Any, y: Any, rows: Any = None) -> Any:
+        with in_options():
+            if chosen["solver"] == "exact":
+                return _exact(chosen, X.shape[0]).fit(X, y)
+            return _sgd(data, chosen, table is None).fit(
+                X, y, table=table if table is None or rows is None else table[rows]
+            )
+
     X, y = data.X.astype(np.float64, copy=False), np.asarray(data.y)
     began = time.perf_counter()
-    with in_options():
-        estimator = kind(**given).fit(X, y, table=table)
+    estimator = fit(X, y)
     seconds = time.perf_counter() - began
     score = float(estimator.score(X, y))
-
-    def fit_part(rows: Any) -> Any:
-        with in_options():
-            return kind(**given).fit(X[rows], y[rows], table=None if table is None else table[rows])
-
     share = DEFAULT_SHARE if share is None else share
-    held_out, note = hold_out(data, share, chosen["random_state"], fit_part)
+    held_out, note = hold_out(
+        data, share, chosen["random_state"], lambda rows: fit(X[rows], y[rows], rows)
+    )
     trained = Trained(estimator, chosen, X.shape[0], seconds, score, held_out)
     return trained, [each for each in (data.note, note) if each]
+
+
+def _exact(chosen: dict[str, Any], rows: int) -> Any:
+    """Return an estimator that is fitted to a proven gap."""
+    from antithetic.estimators import logistic, regression  # a second of import
+
+    name, given = exact_model(chosen, rows)
+    return getattr(logistic if name == "LogisticRegression" else regression, name)(**given)
+
+
+def _sgd(data: Data, chosen: dict[str, Any], has_order: bool) -> Any:
+    """Return an SGD estimator; a table that fit is given has no order of its own."""
+    from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
+
+    given = {name: value for name, value in chosen.items() if name != "pairs"}
+    if has_order:
+        given["order"] = _order(chosen["order"], chosen["pairs"])
+    kind = SGDRegressor if data.classes is None else SGDClassifier
+    return kind(**given)

@@ -65,10 +65,14 @@ class Trained:
         }
         LinearModel.of(self.estimator, settings=self.chosen | about, **features).save(model)
 
-    def show(
-        self, heading: str, notes: Sequence[str], *, model: Path, passes: str = "epochs"
-    ) -> None:
-        """Print what was done, for people; ``passes`` is what the estimator's iterations are."""
+    @property
+    def is_exact(self) -> bool:
+        """Whether the estimator is one of the exact ones, whose gap is relative."""
+        return isinstance(self.estimator.plan_, NewtonPlan)
+
+    def show(self, heading: str, notes: Sequence[str], *, model: Path) -> None:
+        """Print what was done, for people."""
+        passes = "iterations" if self.is_exact else "epochs"
         console.say(heading, "bold")
         for note in notes:
             console.say(note)
@@ -77,7 +81,10 @@ class Trained:
             f" {self.score_name} on all {self.rows} training rows {self.score:.4f}"
         )
         gap = float(np.max(getattr(self.estimator, "gap_", np.nan)))
-        if np.isfinite(gap):
+        if self.is_exact:
+            bound = "at most" if self.estimator.gap_certified_ else "about"
+            console.say(f"the gap to the optimum is {bound} {gap:.1e} of what features gain")
+        elif np.isfinite(gap):
             console.say(f"the objective is at most about {gap:.1e} above its minimum")
         if self.held_out is not None:
             found = self.held_out
@@ -91,7 +98,7 @@ class Trained:
     def summary(self, model: Path) -> dict[str, Any]:
         """What ``--json`` prints."""
         plan = self.estimator.plan_
-        if isinstance(plan, NewtonPlan):
+        if self.is_exact:
             about: dict[str, Any] = {"method": plan.method, "samples": list(plan.samples)}
         else:
             pairs = plan.order.pairs

@@ -7,7 +7,7 @@ alpha, the others 1e-4, ijcnn1.tr with multiplied and moved columns 1e-8. What v
 was recorded once with the code before units, whose algorithm is that of 0.1 (``record`` prints such
 figures for the antithetic that is imported). They agree with what was known of 0.1: ijcnn1.tr 9e-4
 / 3e-6, skin_nonskin 4e-1 / 4e-1, moved columns 1 / 1. The minimum of the logistic loss is found by
-``solver="newton"``, that of the hinge loss is the least of several long runs.
+`antithetic.solve`, that of the hinge loss is the least of several long runs.
 
 Run ``python benchmarks/units.py``, or name some parts; ``--quick`` takes fewer seeds and problems.
 Sets need the environment variable ANTITHETIC_DATA and are left out, with a line that says so,
@@ -130,7 +130,7 @@ def least(name: str, loss: str) -> float:
     _, X, y, alpha = next(one for one in sets() if one[0] == name)
     problem = Problem.build(X, y, loss=loss, l2=alpha, fit_intercept=True)
     if loss == "log_loss":
-        best = antithetic.minimize(X, y, l2=alpha, fit_intercept=True, solver="newton", epochs=300)
+        best = antithetic.solve(X, y, loss=loss, l2=alpha, tol=1e-12)
         return problem.objective(best.coef, best.intercept)
     if name in LEAST_HINGE:
         return LEAST_HINGE[name]
@@ -257,9 +257,7 @@ def folds(name, X, y, raw) -> Iterator[Figure]:
             A, B = scaler.transform(A), scaler.transform(B)
         models = {
             "ours": antithetic.SGDClassifier("log_loss", random_state=0),
-            "exact": antithetic.SGDClassifier(
-                "log_loss", solver="newton", tol=1e-9, stopping="gradient"
-            ),
+            "exact": antithetic.LogisticRegression(C=1e4 / len(train), tol=1e-9),
             "theirs": Theirs("log_loss", random_state=0),
         }
         for key, model in models.items():
@@ -325,15 +323,11 @@ def silence(quick: bool) -> Iterator[Figure]:
         said = any("Convergence" in one.category.__name__ for one in caught)
         warned += said
         problem = Problem.build(rows, y, loss=model._loss(), l2=alpha, fit_intercept=intercept)
-        best = antithetic.minimize(
-            rows,
-            y,
-            loss=model._loss(),
-            l2=alpha,
-            fit_intercept=intercept,
-            solver="newton",
-            epochs=300,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # rounding may end a run
+            best = antithetic.solve(
+                rows, y, loss=model._loss(), l2=alpha, fit_intercept=intercept, tol=1e-12
+            )
         lowest = problem.objective(best.coef, best.intercept)
         start = (
             best_constant(problem.loss, problem.y, None)[1] if intercept else problem.loss_at_zero()

@@ -9,12 +9,10 @@ from scipy import sparse
 from antithetic import SGDClassifier, SGDRegressor
 from antithetic.orders import Importance, Stratified
 from antithetic.penalties import GroupLasso
-from antithetic.solvers import SOLVERS
 
 BOTH = pytest.mark.parametrize(
     "kind", [SGDClassifier, SGDRegressor], ids=["classifier", "regressor"]
 )
-DRAWING = [name for name in SOLVERS if name != "newton"]  # which draw rows by an order
 CORRECTED = pytest.mark.parametrize("solver", ["svrg", "saga"])
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 ALPHA = 0.05

@@ -225,7 +225,7 @@ def test_peers_are_chosen_by_parts_of_their_names():
     assert [peer.name for peer in choose_peers(["LBFGS", "svc"])] == [
         "antithetic.LogisticRegression",
         OURS,
-        "antithetic.SGDRegressor (newton)",
+        "antithetic.Ridge",
         "antithetic.SGDRegressor",
         "sklearn lbfgs",
         "sklearn LinearSVC",

@@ -513,6 +513,7 @@ def test_counts_and_amounts_have_their_own_class(tmp_path, loss):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        (("--solver", "newton"), "use one of exact, sgd, svrg, saga, sdca"),
         (("--solver", "exact", "--loss", "hinge"), "is not supported by an exact class; use --sol"),
         (("--solver", "exact", "--order", "shuffle"), "SGD's steps; use --solver sgd"),
         (("--penalty", "l3"), "use one of l2, l1, elasticnet, none"),

@@ -12,7 +12,6 @@ from solver_cases import (
     ALPHA,
     BOTH,
     CORRECTED,
-    DRAWING,
     DRAWS,
     EXACT,
     FEW,
@@ -29,6 +28,7 @@ from solver_cases import (
 from antithetic import Distance, Interrupted, SGDClassifier, minimize
 from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, Uniform
 from antithetic.penalties import GroupLasso
+from antithetic.solvers import SOLVERS
 from antithetic.stopping import Target
 from antithetic.training import loop
 
@@ -119,7 +119,7 @@ def test_chunks_are_refused_by_sdca(kind):
     assert not hasattr(model, "coef_")
 
 
-@pytest.mark.parametrize("first", DRAWING)
+@pytest.mark.parametrize("first", SOLVERS)
 @pytest.mark.parametrize("then", ["sgd", "svrg", "saga"])
 def test_chunks_may_follow_a_fit_of_another_solver(first, then):
     """With a given step size, chunks may follow a fit of any solver."""
@@ -180,7 +180,7 @@ def test_a_search_over_solvers_and_draws():
 # ---- resuming and interrupting
 
 RESUMED = [
-    *({"solver": solver} | draws for solver in DRAWING for draws in DRAWS),
+    *({"solver": solver} | draws for solver in SOLVERS for draws in DRAWS),
     {"solver": "saga", "order": "shuffle", "fit_intercept": True, "l1": 0.01},
     {"solver": "svrg", "order": "balanced", "fit_intercept": True},
     {"solver": "saga", "order": "shuffle", "penalty": GroupLasso(GROUPS), "l1": 0.05},
@@ -215,7 +215,7 @@ def test_float32_runs_are_resumed_too(form, solver):
     np.testing.assert_array_equal(minimize(rows, TWO, epochs=5, **given).coef, resumed.coef)
 
 
-@pytest.mark.parametrize("solver", DRAWING)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_strata_of_a_refreshed_table_are_resumed(solver):
     """A run resumed after a table refresh has the strata of an uninterrupted one."""
     order = Stratified(pairs=Pairs("greedy", refresh=[1]))
@@ -282,7 +282,7 @@ def test_resume_refuses_other_chances(earlier, later):
         minimize(X, TWO, resume=first, order=later, **given)
 
 
-@pytest.mark.parametrize("solver", DRAWING)
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize(
     "order",
     [Shuffle(), Importance("gradients")],

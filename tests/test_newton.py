@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import pickle
 import sys
 from dataclasses import replace
 from itertools import pairwise
@@ -28,11 +27,9 @@ from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.newton import iterations, models, solve_path, solve_problem, sums_of
-from antithetic.solvers.newton import solver as newton_solver
 from antithetic.solvers.newton.factor import Factor
 from antithetic.solvers.newton.models import Proposal, QuasiNewton, WithL1
 from antithetic.solvers.newton.search import search
-from antithetic.stopping import Target
 
 SMOOTH = [name for name, loss in LOSSES.items() if loss.is_smooth]
 PENALTIES = {
@@ -435,31 +432,6 @@ def test_columns_that_rounding_makes_alike_end_within_max_iter_with_advice(monke
     assert model.gap_ > model.tol
 
 
-@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
-@pytest.mark.parametrize("penalty", PENALTIES)
-def test_minimize_solves_losses_with_a_log_link(loss, penalty):
-    """Counts and sums of any size: the gradient vanishes, dense and sparse rows agree."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 5))
-    mean = np.exp(0.3 * X @ rng.normal(size=5) + 2.0)
-    y = rng.poisson(mean).astype(float) if loss == "poisson" else rng.gamma(2.0, mean / 2.0)
-    found = [
-        antithetic.minimize(
-            rows,
-            y,
-            loss=loss,
-            fit_intercept=True,
-            solver="newton",
-            epochs=40,
-            stop=Target("gradient", 1e-7),
-            **PENALTIES[penalty],
-        )
-        for rows in (X, sparse.csr_array(X))
-    ]
-    np.testing.assert_allclose(found[0].coef, found[1].coef, atol=1e-6)
-    assert all(run.converged for run in found)
-
-
 def test_the_same_seed_gives_the_same_bits():
     """Samples depend on the seed alone; another one leads to the same optimum."""
     X, y, _ = draw(4000, 10)
@@ -591,71 +563,6 @@ def test_too_few_iterations_say_so():
     assert 1e-12 < solved.gap < np.inf
 
 
-@pytest.mark.parametrize("loss", SMOOTH)
-@pytest.mark.parametrize("penalty", ["l2", "elastic net"])
-def test_minimize_has_the_solver(loss, penalty):
-    """An epoch is an iteration over all rows; runs resume to the bit, also from a file."""
-    X, y, _ = draw(2000, 6, loss=loss)
-    given = {"loss": loss, "solver": "newton", "fit_intercept": True, **PENALTIES[penalty]}
-    short = antithetic.minimize(X, y, epochs=2, **given)
-    assert len(pickle.dumps(short)) < X.nbytes
-    resumed = antithetic.minimize(X, y, epochs=6, resume=pickle.loads(pickle.dumps(short)), **given)
-    whole = antithetic.minimize(X, y, epochs=6, **given)
-    np.testing.assert_array_equal(resumed.coef, whole.coef)
-    assert resumed.intercept == whole.intercept
-    stopped = antithetic.minimize(X, y, epochs=50, stop=Target("gradient", 1e-6), **given)
-    assert stopped.converged
-
-
-def test_epochs_after_the_optimum_change_nothing():
-    """Once rounding ends the descent, weights stay as they are."""
-    X, y, _ = draw(300, 4)
-    short, long = (
-        antithetic.minimize(X, y, solver="newton", l2=0.1, epochs=epochs) for epochs in (40, 60)
-    )
-    np.testing.assert_array_equal(short.coef, long.coef)
-
-
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("classes", [2, 3])
-def test_the_gap_of_an_estimator_is_its_certificate(fit_intercept, classes):
-    """One bound per one-vs-rest problem, which holds; no bound without a penalty."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 4))
-    y = rng.integers(classes, size=300) + (X[:, 0] > 0.0)
-    y = np.minimum(y, classes - 1)
-    about = {"loss": "log_loss", "solver": "newton", "fit_intercept": fit_intercept}
-    exact = antithetic.SGDClassifier(**about, alpha=0.1).fit(X, y)
-    short = antithetic.SGDClassifier(**about, alpha=0.1, max_iter=2, tol=None).fit(X, y)
-    for number in range(1 if classes == 2 else 3):
-        target = np.where(y == (1 if classes == 2 else number), 1, -1)
-        problem = Problem.build(X, target, l2=0.1, fit_intercept=fit_intercept)
-        reached, least = (
-            problem.objective(model.coef_[number], float(model.intercept_[number]))
-            for model in (short, exact)
-        )
-        bound, proof = (np.ravel(model.gap_)[number] for model in (short, exact))
-        assert 0.0 < reached - least <= bound <= 0.1
-        assert 0.0 <= proof <= 1e-12
-    free = antithetic.SGDClassifier(**about, penalty=None).fit(X, y)
-    assert np.isnan(free.gap_).all()
-
-
-@pytest.mark.parametrize(
-    ("n_jobs", "classes", "threads"), [(1, 3, 1), (2, 3, 1), (7, 3, 2), (4, 2, 4), (1, 2, 1)]
-)
-def test_problems_share_the_threads_of_n_jobs(n_jobs, classes, threads, monkeypatch):
-    """No more than n_jobs threads sum at the same time, however many problems there are."""
-    found, make = [], newton_solver.sums_of
-    monkeypatch.setattr(
-        newton_solver, "sums_of", lambda problem, many: found.append(many) or make(problem, many)
-    )
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 3)), np.arange(60) % classes
-    antithetic.SGDClassifier("log_loss", solver="newton", n_jobs=n_jobs).fit(X, y)
-    assert found == [threads] * (1 if classes == 2 else classes)
-
-
 @settings(max_examples=40)
 @given(st.integers(0, 10**6))
 def test_the_bound_holds_on_random_problems(seed):
@@ -663,17 +570,6 @@ def test_the_bound_holds_on_random_problems(seed):
     case = CERTIFICATES.Case.draw(seed, only_logistic=True)
     outcome = CERTIFICATES.judge(case)
     assert not outcome.faults(case), CERTIFICATES.describe(case)
-
-
-def test_newton_takes_no_table_and_no_strata():
-    """The estimators refuse table= and strata= with solver='newton', with a message."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(20, 2))
-    y = (X[:, 0] > 0.0).astype(int)
-    model = antithetic.SGDClassifier("log_loss", solver="newton")
-    for extra in ({"table": antithetic.pair(X, y)}, {"strata": y}):
-        with pytest.raises(ValueError, match="visits all rows in each iteration"):
-            model.fit(X, y, **extra)
 
 
 def rare_words(n, seed=0, scale=1.0):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from solver_cases import ALPHA, GROUPS, THREE, TWO, Box, X, steps_of
 
-from antithetic import DivergenceError, SGDClassifier, minimize
+from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize
 from antithetic.orders import Balanced, Importance, Pairs, Stratified, Uniform
 from antithetic.penalties import ElasticNet, GroupLasso
 from antithetic.steps import PA1, PA2, Auto, Constant
@@ -135,12 +135,12 @@ def test_features_that_are_too_large_are_named():
 def test_a_combination_that_passed_is_checked_again_once_it_changes():
     """Values that are equal but of other types, and values set later, are other combinations."""
     X, y = np.eye(4), np.array([0.0, 1.0, 0.0, 1.0])
-    model = SGDClassifier(loss="log_loss", solver="newton", batch_size=1).fit(X, y)
-    model.set_params(loss="hinge")
+    model = SGDClassifier(solver="sdca", fit_intercept=False, batch_size=1).fit(X, y)
+    model.set_params(fit_intercept=True)
     for _ in range(2):  # an error is not kept
-        with pytest.raises(ValueError, match="newton"):
+        with pytest.raises(ValueError, match="intercept"):
             model.fit(X, y)
-    model.set_params(loss="log_loss", average=True)
+    model.set_params(fit_intercept=False, average=True)
     with pytest.raises(ValueError, match="average"):
         model.fit(X, y)
     model.set_params(average=False).fit(X, y)
@@ -156,3 +156,14 @@ def test_a_check_that_passed_is_not_repeated(monkeypatch):
             SGDClassifier(order=order, alpha=0.0123, max_iter=3, tol=None).fit(X, y)
         assert len(seen) == checks
         seen.clear()
+
+
+@pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])
+def test_newtons_method_is_found_in_other_classes(kind):
+    """The message for the solver that SGD does not have names the classes that do."""
+    for run in (
+        lambda: kind(solver="newton").fit(X, TWO),
+        lambda: minimize(X, TWO, solver="newton"),
+    ):
+        with pytest.raises(ValueError, match=r"'newton'.*LogisticRegression.*Ridge.*solve"):
+            run()

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from antithetic import PoissonRegressor
 from antithetic._util.threads import in_shares
 from antithetic.exact import class_hessians, class_rows, row_sums, shared_sums
 from antithetic.exact.class_sums import ClassSums
 from antithetic.exact.row_sums import RowSums
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton.solver import make_newton
 
 RNG = np.random.default_rng(0)
 N, D, K = 211, 5, 4
@@ -173,13 +173,12 @@ def test_more_threads_than_the_work_is_worth_make_no_more_parts():
     assert wide_sums(64)._parts_of_scores() == wide_sums(1)._parts_of_scores()
 
 
-def test_newton_uses_no_more_threads_than_the_environment_allows(monkeypatch):
+def test_a_fit_uses_no_more_threads_than_the_environment_allows(monkeypatch):
     """The processes of a search over parameters would compete for the cores otherwise."""
     monkeypatch.setattr(row_sums, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr("antithetic._util.threads.count_threads", lambda _: 8)
-    problem = Problem.build(X, np.where(LABELS > 1, 1.0, -1.0), loss="log_loss", l2=0.1)
     for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     for given, expected in (("3", 3), ("", 8)):
         monkeypatch.setenv("OMP_NUM_THREADS", given)
-        assert make_newton(problem).sums.threads == expected
+        assert PoissonRegressor(tol=1e-2).fit(X, LABELS).plan_.threads == expected

@@ -18,7 +18,6 @@ from solver_cases import (
     ALPHA,
     BOTH,
     CORRECTED,
-    DRAWING,
     DRAWS,
     EXACT,
     FEW,
@@ -42,6 +41,7 @@ from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, 
 from antithetic.orders.words import read_order
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
+from antithetic.solvers import SOLVERS
 from antithetic.steps import Auto, Constant
 from antithetic.stopping import Target
 from antithetic.training.gap import start_of
@@ -192,7 +192,7 @@ def test_float32_is_kept_and_near(form, solver):
 
 @pytest.mark.parametrize("draws", DRAWS, ids=str)
 @pytest.mark.parametrize("pairs", [None, "greedy"])
-@pytest.mark.parametrize("solver", DRAWING)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_every_draw_leads_to_the_solution(solver, pairs, draws):
     """Every draw is unbiased: corrected solvers reach the solution exactly, SGD comes near.
 
@@ -224,7 +224,7 @@ def test_every_draw_leads_to_the_solution(solver, pairs, draws):
     "labels", [THREE, np.array(["a", "b", "c"])[THREE]], ids=["numbers", "words"]
 )
 @pytest.mark.parametrize("pairs", [None, "greedy"])
-@pytest.mark.parametrize("solver", DRAWING)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_given_strata_are_those_of_minimize(solver, pairs, labels):
     """fit(strata=) is Stratified(strata), bit for bit, with numbers and words for labels."""
     order = Stratified(allocation="optimal", pairs=pairs)
@@ -326,7 +326,7 @@ def test_groups_and_refreshed_tables(solver):
 # ---- what a fit tells
 
 
-@pytest.mark.parametrize("solver", DRAWING)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_a_fit_tells_what_it_did(solver):
     """plan_, history_, eta0_, decay_, n_iter_ and t_."""
     given = FEW | {"order": "shuffle", "trace": "objective"} | without_intercept(solver)
@@ -417,7 +417,7 @@ def test_a_schedule_that_needs_no_first_step_takes_a_loss_with_a_kink():
 
 
 @pytest.mark.parametrize(
-    "given", [{"solver": solver} | draws for solver in DRAWING for draws in DRAWS], ids=str
+    "given", [{"solver": solver} | draws for solver in SOLVERS for draws in DRAWS], ids=str
 )
 def test_the_same_seed_gives_the_same_bits(given):
     """The same seed gives the same bits, and another seed gives others."""
@@ -446,7 +446,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
-@pytest.mark.parametrize("solver", DRAWING)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_odd_data(name, solver):
     """Every draw copes with tiny data: finite weights, no worse than zero weights.
 
@@ -488,7 +488,7 @@ def test_rows_of_weight_zero_do_not_count(solver, draws):
 def test_a_given_table_with_every_solver():
     """One table serves them all, in fit and as a parameter."""
     table = pair(X, TWO, "optimal")
-    for solver in DRAWING:
+    for solver in SOLVERS:
         given = {"solver": solver, "fit_intercept": False} | FEW
         fitted = SGDClassifier("log_loss", **given).fit(X, TWO, table=table)
         order = fitted.plan_.order

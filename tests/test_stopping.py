@@ -81,11 +81,11 @@ def test_looking_does_not_change_the_way(of, solver):
 @pytest.mark.parametrize("trace", [None, "objective"])
 def test_an_objective_beside_which_tol_is_nothing_may_stall(trace):
     """Targets in the billions have an objective whose last digit is more than tol."""
-    model = SGDRegressor(solver="newton", tol=1e-3, n_iter_no_change=5, trace=trace)
+    model = SGDRegressor(solver="svrg", tol=1e-3, n_iter_no_change=5, trace=trace)
     model.fit(X, 1e10 * NUMBERS)
     objective = model.history_["objective"]
     assert objective[-1] - 1e-3 == objective[-1]
-    assert model.n_iter_ <= 20
+    assert model.n_iter_ <= 40
 
 
 @pytest.mark.parametrize("seed", range(5))

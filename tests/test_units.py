@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import cross_val_score
 
-from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize
+from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize, solve
 from antithetic._core.losses import HUBER
 from antithetic.exact.gap import aitken_gap, newton_decrement
 from antithetic.exact.row_sums import RowSums
@@ -66,7 +66,7 @@ def test_units_and_offsets_of_columns_do_not_matter(loss, decay):
 def test_minimize_takes_its_steps_in_these_units_when_asked():
     """Auto(precondition=True) finds the optimum that plain steps find on scaled columns."""
     given = {"l2": 1e-3, "fit_intercept": True, "order": "balanced", "epochs": 30}
-    optimum = minimize(X, Y, **(given | {"solver": "newton", "order": "auto"}))
+    optimum = solve(X, Y, loss="log_loss", l2=1e-3, tol=1e-12)
     problem = Problem.build(X, Y, l2=1e-3, fit_intercept=True)
     least, start = problem.objective(optimum.coef, optimum.intercept), problem.loss_at_zero()
     gaps = [
@@ -136,7 +136,7 @@ def test_the_newton_decrement_is_near_the_gap(d):
     rows = np.random.default_rng(1).normal(size=(1500, d)) + 3.0
     y = np.where(rows[:, 0] + np.random.default_rng(2).normal(size=1500) > 3.0, 1, -1)
     problem = Problem.build(rows, y, l2=1e-2, fit_intercept=True)
-    best = minimize(rows, y, l2=1e-2, fit_intercept=True, solver="newton", epochs=50)
+    best = solve(rows, y, loss="log_loss", l2=1e-2, tol=1e-12)
     coef = best.coef + 0.01 * np.random.default_rng(3).normal(size=d)
     gap = problem.objective(coef, best.intercept) - problem.objective(best.coef, best.intercept)
     objective, estimate = newton_decrement(problem, coef, best.intercept)
@@ -258,7 +258,7 @@ def test_every_fit_estimates_its_gap(rate):
     rows = Z[:, :5]
     given = {"random_state": 0, "max_iter": 50, "learning_rate": rate, "tol": None}
     problem = Problem.build(rows, Y, l2=1e-2, fit_intercept=True)
-    best = minimize(rows, Y, l2=1e-2, fit_intercept=True, solver="newton", epochs=100)
+    best = solve(rows, Y, loss="log_loss", l2=1e-2, tol=1e-12)
     least = problem.objective(best.coef, best.intercept)
     model = SGDClassifier("log_loss", alpha=1e-2, **given).fit(rows, Y)
     gap = problem.objective(model.coef_[0], model.intercept_[0]) - least
@@ -281,7 +281,7 @@ def test_no_smooth_fit_ends_far_from_the_optimum_in_silence(seed):
     model = SGDClassifier("log_loss", alpha=alpha, random_state=0)
     warned = quiet_fit(model, rows, y)
     problem = Problem.build(rows, y, l2=alpha, fit_intercept=True)
-    best = minimize(rows, y, l2=alpha, fit_intercept=True, solver="newton", epochs=200)
+    best = solve(rows, y, loss="log_loss", l2=alpha, tol=1e-8)
     least = problem.objective(best.coef, best.intercept)
     start = best_constant(problem.loss, problem.y, None)[1]
     gap = problem.objective(model.coef_[0], model.intercept_[0]) - least
@@ -310,7 +310,7 @@ def test_the_decay_is_near_the_best(make):
     score = (rows - rows.mean(axis=0)) @ rng.normal(size=rows.shape[1])
     y = np.where(score + rng.logistic(size=len(rows)) > 0.0, 1, -1)
     problem = Problem.build(rows, y, l2=1e-4, fit_intercept=True)
-    best = minimize(rows, y, l2=1e-4, fit_intercept=True, solver="newton", epochs=100)
+    best = solve(rows, y, loss="log_loss", l2=1e-4, tol=1e-12)
     least = problem.objective(best.coef, best.intercept)
 
     def gap(decay):

@@ -36,7 +36,7 @@ from antithetic.orders import Order
 from antithetic.pairing import AntitheticTable
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import Moments
-from antithetic.solvers import SOLVERS, State
+from antithetic.solvers import SOLVERS, State, exact_name
 from antithetic.solvers.steps import Schedule
 from antithetic.training.automatic import Plan
 from antithetic.training.gap import start_of, start_of_problem
@@ -273,10 +273,8 @@ class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scik
             return  # the last epoch has a warning of its own
         of = f" in {len(wide)} of {len(jobs)} one-vs-rest problems" if len(jobs) > 1 else ""
         other = ""
-        if self._loss().name in ("log_loss", "softmax") and self.penalty == "l2":
-            other = ", or use antithetic.LogisticRegression, which needs neither"
-        elif self._loss().is_smooth and self.penalty == "l2":
-            other = ", or use solver='newton', which needs neither"
+        if self._loss().is_smooth and self.penalty == "l2":
+            other = f", or use antithetic.{exact_name(self._loss().name)}, which needs neither"
         warn(
             f"tol={self.tol:g} stopped the fit after {self.n_iter_} epochs, but about"
             f" {100.0 * max(wide):.3g} % of the way from a constant prediction to the minimum is"

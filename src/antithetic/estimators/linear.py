@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache, wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,7 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         "https://antithetic.readthedocs.io/en/stable/generated/antithetic.{estimator_name}.html"
     )
     _parameter_constraints: dict[str, list[Any]]
+    _advice: ClassVar[dict[tuple[str, Any], str]] = {}  # for values that are not allowed
     _y_numeric: bool
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
@@ -121,13 +122,9 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         sample_weight: Any,
         *,
         reset: bool,
-        checked: bool = False,
         later: bool = False,
     ) -> TrainingData:
-        """Check data, unless rows and targets are ``checked`` to need no change.
-
-        With ``later``, the fit may check entries of the rows itself.
-        """
+        """Check data; with ``later``, the fit may check entries of the rows itself."""
         refuse_dates_and_masks(X, "X")
         refuse_indices(X, "X")
         refuse_dates_and_masks(y, "y")
@@ -136,7 +133,7 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         needs_moments = sample_weight is None and self._needs_moments()
         columns = checked_moments(X, y) if needs_moments else None
         later = later and can_be_checked_later(X, y)
-        checked = checked or later or columns is not None or is_checked(X, y)
+        checked = later or columns is not None or is_checked(X, y)
         if reset and checked:
             self._note_columns(X.shape[1])
         else:
@@ -274,6 +271,8 @@ def _check_value(estimator: type[LinearEstimator], name: str, value: Any) -> Non
     except InvalidParameterError as error:
         words = [word for one in allowed[name] for word in getattr(one, "options", ())]
         hint = did_you_mean(value, words) if isinstance(value, str) else ""
+        if isinstance(value, str) and (name, value) in estimator._advice:
+            hint = f"; {estimator._advice[name, value]}."
         raise InvalidParameterError(f"{str(error).rstrip('.')}{hint or '.'}") from error
     if isinstance(value, int) and abs(value) > sys.float_info.max:
         raise InvalidParameterError(

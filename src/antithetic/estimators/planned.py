@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from antithetic.problem.kernel_rows import kernel_rows
 from antithetic.problem.losses import SOFTMAX
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import Moments, find_preconditioner, moments_of
-from antithetic.solvers import SOLVERS, State
+from antithetic.solvers import EXACT, SOLVERS, State
 from antithetic.solvers.preconditioned_steps import pays
 from antithetic.solvers.sgd import Averages, Sgd
 from antithetic.solvers.steps import Adaptive, Auto, Constant, Schedule
@@ -86,6 +86,8 @@ class PlannedFit(FittedLinearModel):
         "stopping": [StrOptions({"objective", *TARGETS})],
         "trace": [str, tuple, list, HasMethods(["of"]), None],
     }
+
+    _advice: ClassVar[dict[tuple[str, Any], str]] = {("solver", "newton"): EXACT}
 
     # ---- from parameters to a plan
 
@@ -174,11 +176,6 @@ class PlannedFit(FittedLinearModel):
     ) -> Order | None:
         """Return the order of the parameters with what fit was given; None if it is automatic."""
         order = self._order()
-        if self.solver == "newton" and not (table is None and strata is None):
-            raise ValueError(
-                "solver='newton' visits all rows in each iteration, so it cannot be combined with"
-                " table= or strata=; leave them out, or use solver='sgd'"
-            )
         if table is not None:
             check_table(table).check(data.X, data.y)
         if not self.shuffle and not (table is None and strata is None):
@@ -324,7 +321,7 @@ class PlannedFit(FittedLinearModel):
         Problems that are solved at the same time share the threads that the user set.
         """
         n_jobs = getattr(self, "n_jobs", None)
-        if n_jobs is None or not (self._loss().has_classes or self.solver == "newton"):
+        if n_jobs is None or not self._loss().has_classes:
             return None
         threads = threads_of(n_jobs)
         return max(1, threads // min(threads, self._n_problems()))

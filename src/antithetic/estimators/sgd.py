@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from numbers import Integral
 from typing import Any
 
@@ -28,7 +27,6 @@ from antithetic.estimators.one_vs_rest import (
     classes_of,
     weights_of_classes,
 )
-from antithetic.estimators.squares import can_be_squares, checked_squares, squares_job
 from antithetic.orders import Order
 from antithetic.pairing import AntitheticTable
 from antithetic.problem.losses import ALL_LOSSES, LOSSES, SOFTMAX, Loss
@@ -99,7 +97,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         Where ``"huber"`` turns from squared to linear; the insensitive zone of the epsilon losses.
     n_jobs : int or None, default=None
         Threads for the one-vs-rest problems of more than two classes, and for ``"softmax"`` with
-        many weights and ``solver="newton"``, where None means as many as BLAS would use.
+        many weights, where None means as many as BLAS would use.
     random_state : int, RandomState instance or None, default=None
         Seed of the orders. The same number gives the same bits.
     learning_rate : str, default="auto"
@@ -152,11 +150,11 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         as ``Shuffle(pairs="tree")``. "auto" is balanced; it is shuffle for data with many features
         and few rows, for a single epoch, for SAGA and SDCA, and for ``"softmax"``. It makes no
         pairs, since for a linear model a table costs more than it saves.
-    solver : {"sgd", "svrg", "saga", "sdca", "newton"}, default="sgd"
+    solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
         How the gradient is used. SVRG and SAGA correct it by a stored slope for each row, and
         converge to the last digit with a constant step; SDCA, for an L2 penalty without an
-        intercept, maximises the dual row by row. Newton's method, for losses without a kink, is the
-        fastest way to a solution of high accuracy, and takes columns of any scale.
+        intercept, maximises the dual row by row. :class:`LogisticRegression` is the fastest way to
+        a solution of high accuracy, and takes columns of any scale.
     batch_size : int or "auto", default="auto"
         Rows per step, which follows their mean gradient; at most all rows. "auto" is 2; for
         ``"softmax"`` 8, or 32 where the weights take more than 128 KiB.
@@ -197,11 +195,10 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         decrement, or, for losses with a kink, an L1 penalty or no penalty, an extrapolation of how
         the objective fell. NaN for the perceptron, and for ``"softmax"`` with ``tol=None`` or steps
         of your own, where an estimate would take as long as several epochs. For
-        ``solver="newton"`` and ``"sdca"`` it is a bound, from dual variables, and NaN if there is
-        none, as without a penalty. If automatic steps and ``tol`` end a fit with more than 0.5 % of
-        the way from the best constant prediction left, a ``ConvergenceWarning`` says so; the way
-        counts as at least 1e-8 of the constant's objective, or a quarter of it where the gap is
-        extrapolated.
+        ``solver="sdca"`` it is a bound, from dual variables. If automatic steps and ``tol`` end a
+        fit with more than 0.5 % of the way from the best constant prediction left, a
+        ``ConvergenceWarning`` says so; the way counts as at least 1e-8 of the constant's objective,
+        or a quarter of it where the gap is extrapolated.
     plan_ : Plan
         What "auto" parameters chose, and why.
     n_features_in_ : int
@@ -577,11 +574,11 @@ class SGDRegressor(RegressionPredictor, LinearSGD):  # type: ignore[misc]  # sci
         as ``Shuffle(pairs="tree")``. "auto" is balanced; it is shuffle for data with many features
         and few rows, for a single epoch, and for SAGA and SDCA. It makes no pairs, since for a
         linear model a table costs more than it saves.
-    solver : {"sgd", "svrg", "saga", "sdca", "newton"}, default="sgd"
+    solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
         How the gradient is used. SVRG and SAGA correct it by a stored slope for each row, and
         converge to the last digit with a constant step; SDCA, for an L2 penalty without an
-        intercept, maximises the dual row by row. Newton's method, for losses without a kink, is the
-        fastest way to a solution of high accuracy, and takes columns of any scale.
+        intercept, maximises the dual row by row. :class:`Ridge`, :class:`PoissonRegressor` and
+        :func:`solve` are the fastest way to a solution of high accuracy, for columns of any scale.
     batch_size : int, default=2
         Rows per step, which follows their mean gradient; at most all rows.
     decay : float or None, default=None
@@ -617,11 +614,10 @@ class SGDRegressor(RegressionPredictor, LinearSGD):  # type: ignore[misc]  # sci
     gap_ : float
         Estimate of the objective minus its minimum after ``fit``: half the squared Newton
         decrement, or, for losses with a kink, an L1 penalty or no penalty, an extrapolation of how
-        the objective fell. For ``solver="newton"`` and ``"sdca"`` it is a bound, from dual
-        variables, and NaN if there is none, as without a penalty. If automatic steps and ``tol``
-        end a fit with more than 0.5 % of the way from the best constant prediction left, a
-        ``ConvergenceWarning`` says so; the way counts as at least 1e-8 of the constant's objective,
-        or a quarter of it where the gap is extrapolated.
+        the objective fell. For ``solver="sdca"`` it is a bound, from dual variables. If automatic
+        steps and ``tol`` end a fit with more than 0.5 % of the way from the best constant
+        prediction left, a ``ConvergenceWarning`` says so; the way counts as at least 1e-8 of the
+        constant's objective, or a quarter of it where the gap is extrapolated.
     plan_ : Plan
         What "auto" parameters chose, and why.
     n_features_in_ : int
@@ -765,28 +761,9 @@ class SGDRegressor(RegressionPredictor, LinearSGD):  # type: ignore[misc]  # sci
         """
         self._check_parameters()
         with self._unchanged_on_errors():
-            given = coef_init, intercept_init, table, strata, X_val, y_val
-            if all(one is None for one in given) and can_be_squares(self):
-                self._fit_squares(X, y, sample_weight)
-            else:
-                self._fit(self._read(X, y, sample_weight, reset=True), *given)
+            data = self._read(X, y, sample_weight, reset=True)
+            self._fit(data, coef_init, intercept_init, table, strata, X_val, y_val)
         return self
-
-    def _fit_squares(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Fit from one visit to the rows, which also checks them; with care where that fails."""
-        began, squares = time.perf_counter(), None
-        if sample_weight is None:
-            squares = checked_squares(X, y, fit_intercept=bool(self.fit_intercept))
-        data = self._read(X, y, sample_weight, reset=True, checked=squares is not None)
-        job = None
-        if data.weight is None or data.weight.any():
-            job = squares_job(self, data, squares, began)
-        if job is None:
-            self._fit(data, None, None, None, None, None, None)
-            return
-        plan = self._plan(data, None, epochs=self.max_iter, whole=True)
-        self._adopt(self._fitted([job], plan, [None]))
-        self._keep_moments(None)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:

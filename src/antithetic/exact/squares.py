@@ -22,8 +22,7 @@ from antithetic.problem.centre import centre_of
 _MOST_COLUMNS = 300  # with more, products of float64 take as long as a Newton step
 _ROWS_OF_A_SUM = 128  # of the kernel, whose sums are added in turn
 _UNIT = float(np.finfo(np.float64).eps) / 2.0
-_VOUCHED = 1e-17  # of the constant's objective: a distance that not even weights show
-_DIGITS = 1e-9  # of the objective
+_VOUCHED = 1e-14  # largest bound on the distance that is accepted, relative to the constant's loss
 
 
 class ColumnProducts(NamedTuple):
@@ -86,7 +85,7 @@ def least_squares(problem: Problem, threads: int = 1) -> LeastSquares | None:
 def sum_squares(problem: Problem, threads: int) -> ColumnProducts | None:
     """Visit dense rows once; None for other rows, many columns, and sums that are not finite."""
     X, weight, (n, d) = problem.X, problem.weight, problem.X.shape
-    if sparse.issparse(X) or d > min(_MOST_COLUMNS, max(2 * n, 50)):
+    if sparse.issparse(X) or d > _MOST_COLUMNS:
         return None
     centre, target_centre = np.zeros(d), 0.0
     if problem.fit_intercept:
@@ -122,9 +121,8 @@ def vouched_minimum(squares: ColumnProducts, problem: Problem) -> LeastSquares |
     )
     if found is None:
         return None
-    objective, zero_objective, distance, size = found
-    error = 0.5 * squares.rounding * size * size
-    if not (distance <= _VOUCHED * zero_objective and error <= _DIGITS * objective):
+    objective, zero_objective, distance, _ = found
+    if not distance <= _VOUCHED * zero_objective:
         return None
     coef, intercept = theta[: problem.d], 0.0
     if has_intercept:

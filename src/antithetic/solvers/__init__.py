@@ -12,7 +12,16 @@ from antithetic.solvers.choice import Choice, SolverKind
 from antithetic.solvers.divergence import DivergenceError
 from antithetic.solvers.state import After, Solver, State
 
-__all__ = ["SOLVERS", "After", "DivergenceError", "Solver", "State", "check_solver", "make_solver"]
+__all__ = [
+    "SOLVERS",
+    "After",
+    "DivergenceError",
+    "Solver",
+    "State",
+    "check_solver",
+    "exact_name",
+    "make_solver",
+]
 
 
 def _make_sgd(
@@ -46,14 +55,6 @@ def _make_sdca(
     return make_sdca(problem, watch=watch)
 
 
-def _make_newton(
-    problem: Problem, _average: Any, _steepest: float, watch: bool, threads: int | None
-) -> Solver:
-    from antithetic.solvers.newton.solver import make_newton
-
-    return make_newton(problem, watch=watch, threads=threads)
-
-
 def _refuses(module: str, choice: Choice) -> str | None:
     """What the solver of a module refuses; the module is imported when it is asked."""
     found: str | None = import_module(f"{__name__}.{module}").refuses(choice)
@@ -71,20 +72,38 @@ def _of_one_score(module: str, choice: Choice) -> str | None:
 
 
 _corrected = partial(_of_one_score, "corrected")
-_newton = partial(_of_one_score, "newton.solver")
 SOLVERS = {
     "sgd": SolverKind(_make_sgd, partial(_refuses, "sgd")),
     "svrg": SolverKind(partial(_make_corrected, "svrg"), _corrected),
     "saga": SolverKind(partial(_make_corrected, "saga"), _corrected),
     "sdca": SolverKind(_make_sdca, partial(_of_one_score, "sdca"), has_steps=False),
-    "newton": SolverKind(_make_newton, _newton, has_steps=False),
 }
+
+
+_EXACT = {
+    "log_loss": "LogisticRegression",
+    "softmax": "LogisticRegression",
+    "squared_error": "Ridge",
+    "poisson": "PoissonRegressor",
+    "gamma": "GammaRegressor",
+    "tweedie": "TweedieRegressor",
+}
+EXACT = (
+    f"for Newton's method use {', '.join(sorted(set(_EXACT.values())))}, or antithetic.solve for"
+    " any smooth loss"
+)
+
+
+def exact_name(loss: str) -> str:
+    """Return the name of what minimises a smooth loss without steps or scaling."""
+    return _EXACT.get(loss, "solve")
 
 
 def check_solver(name: Any) -> str:
     """Return the name of a solver, or raise ValueError if it is not known."""
     if not isinstance(name, str) or name not in SOLVERS:
-        raise ValueError(f"solver {name!r} is not known; use one of {', '.join(SOLVERS)}")
+        hint = f"; {EXACT}" if name == "newton" else ""
+        raise ValueError(f"solver {name!r} is not known; use one of {', '.join(SOLVERS)}{hint}")
     return name
 
 

@@ -115,7 +115,7 @@ class Auto(Steps):
                 'Auto(precondition=True) is for solver="sgd" with L2 or L1 penalties; leave'
                 " precondition out"
             )
-        if solver in ("sdca", "newton") and self.decay is not None:
+        if solver == "sdca" and self.decay is not None:
             return f'solver="{solver}" has no step size; leave the decay out'
         if solver not in ("svrg", "saga") or math.isfinite(loss.largest_curvature):
             return None

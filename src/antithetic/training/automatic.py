@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from antithetic.orders import Balanced, Order, Shuffle, Uniform
-from antithetic.orders.in_order import InOrder
 from antithetic.orders.words import name_order
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import ElasticNet, Penalty
@@ -44,10 +43,8 @@ class Plan:
 def order_of_the_paper(solver: str, loss: Loss | None = None) -> Order:
     """Return the order that `minimize` means by "auto": the paper's draws.
 
-    SDCA, Newton's method and softmax, which the paper does not have, visit each row once.
+    SDCA and softmax, which the paper does not have, visit each row once.
     """
-    if solver == "newton":
-        return InOrder()
     once = solver == "sdca" or (loss is not None and loss.has_classes)
     return Shuffle() if once else Uniform()
 
@@ -61,8 +58,6 @@ def best_order(
     as many features as rows there is nothing to gain, and each epoch costs up to a half more. Its
     first epoch is random.
     """
-    if solver == "newton":
-        return InOrder(), "every iteration uses all rows, so their order does not matter"
     if solver in ("saga", "sdca"):
         why = "reshuffled, since balanced orders are for solvers 'sgd' and 'svrg'"
         return Shuffle(), why

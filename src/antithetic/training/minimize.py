@@ -107,12 +107,11 @@ def minimize(
         ``"uniform"``, ``"shuffle"``, ``"balanced"``, ``"importance"``, ``"stratified"``, or an
         object of :mod:`antithetic.orders` with its own settings. "auto" is ``"uniform"``, as in
         the paper, and ``"shuffle"`` for SDCA and ``"softmax"``.
-    solver : {"sgd", "svrg", "saga", "sdca", "newton"}, default="sgd"
+    solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
         SVRG and SAGA correct gradients by a stored slope for each row (see
         :mod:`antithetic.solvers.corrected`); SDCA maximises the dual row by row, for an L2 penalty
-        without an intercept (see :mod:`antithetic.solvers.sdca`); Newton's method, for losses
-        without a kink, reaches any accuracy in a few epochs, each one pass over all rows (see
-        :mod:`antithetic.solvers.newton`).
+        without an intercept (see :mod:`antithetic.solvers.sdca`). :func:`antithetic.solve` needs
+        none of these choices for a loss without a kink.
     batch_size : int or "auto", default="auto"
         Rows of a step, at most n. With pairs: ``batch_size // 2`` pairs, and one more row if the
         size is odd. "auto" is 2; for ``"softmax"`` 8, or 32 where the weights take more than 128

@@ -15,6 +15,7 @@ from antithetic.paper.compare import Comparison, Measured
 from antithetic.paper.report.of_reproduction import CITATION
 from antithetic.paper.report.page import Content, Table
 from antithetic.paper.report.pictures import Figure, Series, draw_figures
+from antithetic.solvers import exact_name
 
 COLUMNS = (
     "order",
@@ -63,7 +64,7 @@ def gain(found: Comparison) -> str:
         instead = "Compare again with more epochs."
         if found.scales_cost:
             newton = (
-                f", and so does {_newton(found)}, which has no steps"
+                f", and so does {exact_name(found.loss)}, which has no steps"
                 if found.minimum.newton
                 else ""
             )
@@ -145,7 +146,7 @@ def about_scales(found: Comparison, names: Sequence[str] | None = None) -> list[
         gaps = f"all steps diverge; reshuffling ends {alike}"
     cost = f"The cost: {gaps}." if found.scales_cost else f"Here that costs little: {gaps}."
     if found.scales_cost and not found.is_far:
-        instead = f", or use {_newton(found)}" if found.minimum.newton else ""
+        instead = f", or use {exact_name(found.loss)}" if found.minimum.newton else ""
         cost += (
             " Scale them (StandardScaler of scikit-learn, or MaxAbsScaler for sparse rows)"
             f"{instead}."
@@ -154,11 +155,6 @@ def about_scales(found: Comparison, names: Sequence[str] | None = None) -> list[
         f"Columns have very different scales: {large} is {_many(scales.ratio)} times as large as"
         f" {small}. The orders were compared in these units. {cost}"
     ]
-
-
-def _newton(found: Comparison) -> str:
-    """What needs no scaling, for this loss."""
-    return "LogisticRegression" if found.loss == "log_loss" else 'solver="newton"'
 
 
 def _many(ratio: float) -> str:

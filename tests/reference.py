@@ -368,7 +368,7 @@ def squares(X, y, weight, centre, target_centre, has_intercept):
 
 
 def minimum_of_products(products, l2, has_intercept, rounding):
-    """Minimum of squared errors, its objective and that of the best constant, a gap, and a size.
+    """Minimum of squared errors, its objective and that of the best constant, and a gap.
 
     The gap is that of a gradient which is as large as rounding may make it.
     """
@@ -386,4 +386,4 @@ def minimum_of_products(products, l2, has_intercept, rounding):
         own = own + np.abs(matrix[-1, :d]) * off[-1] / matrix[-1, -1]
         cost = 0.5 * off[-1] ** 2 / matrix[-1, -1]
     objective = 0.5 * theta @ hessian @ theta - b @ theta + 0.5 * square
-    return theta, (objective, zero, own @ own / (2.0 * l2) + cost, size)
+    return theta, (objective, zero, own @ own / (2.0 * l2) + cost)

@@ -251,7 +251,6 @@ METHODS = {
         "centre": np.zeros(D),
         "target_centre": 0.5,
         "has_intercept": True,
-        "is_single": False,
         "products": np.zeros((D + 2, D + 2)),
         "threads": 2,
     },

@@ -165,7 +165,6 @@ class Rows:
         centre: _Column,
         target_centre: float,
         has_intercept: bool,
-        is_single: bool,
         products: _Column,
         threads: int,
     ) -> bool: ...
@@ -232,7 +231,7 @@ def minimise_table(
 ) -> tuple[float, float, int, bool]: ...
 def minimise_products(
     products: NDArray[np.float64], l2: float, has_intercept: bool, rounding: float, point: _Column
-) -> tuple[float, float, float, float] | None: ...
+) -> tuple[float, float, float] | None: ...
 def along_axes(matrix: NDArray[np.float64], values: _Column, components: _Column) -> bool: ...
 def descend(
     hessian: _Column,

@@ -105,7 +105,6 @@ def sum_squares(problem: Problem, threads: int) -> ColumnProducts | None:
         centre,
         target_centre,
         problem.fit_intercept,
-        False,
         products,
         threads,
     )
@@ -121,7 +120,7 @@ def vouched_minimum(squares: ColumnProducts, problem: Problem) -> LeastSquares |
     )
     if found is None:
         return None
-    objective, zero_objective, distance, _ = found
+    objective, zero_objective, distance = found
     if not distance <= _VOUCHED * zero_objective:
         return None
     coef, intercept = theta[: problem.d], 0.0

@@ -350,11 +350,11 @@ void gram_of_rows(const BoundRows& rows, const ReadColumn<double>& weight,
 
 bool squares_of_rows(const BoundRows& rows, const ReadColumn<double>& y,
                      const ReadColumn<double>& weight, const ReadColumn<double>& centre,
-                     double target_centre, bool has_intercept, bool is_single,
-                     const Table<double>& products, Index threads) {
+                     double target_centre, bool has_intercept, const Table<double>& products,
+                     Index threads) {
   const std::span<double> out(products.data(), products.size());
   const SquaresArguments given{read(y),       read(weight), read(centre), target_centre,
-                               has_intercept, is_single,    out,          threads};
+                               has_intercept, out,          threads};
   Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
   rows.rows->squares(given, pulse);
@@ -434,7 +434,7 @@ auto minimum_of_few_rows(const ReadTable<double>& table, const BoundTargets& tar
   return std::make_tuple(found.objective, found.distance, found.steps, found.is_reached);
 }
 
-std::optional<std::tuple<double, double, double, double>> minimum_of_products(
+std::optional<std::tuple<double, double, double>> minimum_of_products(
     const ReadTable<double>& products, double l2, bool has_intercept, double rounding,
     const Column<double>& point) {
   const auto k = static_cast<Index>(products.shape(0)) - 1;
@@ -447,7 +447,7 @@ std::optional<std::tuple<double, double, double, double>> minimum_of_products(
   nb::gil_scoped_release unlocked;
   SquaresMinimum found;
   if (!minimise_products(given, l2, at, found)) return std::nullopt;
-  return std::make_tuple(found.objective, found.zero_objective, found.distance, found.size);
+  return std::make_tuple(found.objective, found.zero_objective, found.distance);
 }
 
 bool components_along_axes(const ReadTable<double>& matrix, const Column<double>& values,
@@ -872,7 +872,7 @@ void bind(nb::module_& m, const char* isa) {
       .def("gram", &gram_of_rows, nb::arg("weight").noconvert(), nb::arg("gram").noconvert())
       .def("squares", &squares_of_rows, nb::arg("y").noconvert(), nb::arg("weight").noconvert(),
            nb::arg("centre").noconvert(), nb::arg("target_centre"), nb::arg("has_intercept"),
-           nb::arg("is_single"), nb::arg("products").noconvert(), nb::arg("threads"))
+           nb::arg("products").noconvert(), nb::arg("threads"))
       .def("solve_buckets", &solve_buckets, nb::arg("scale").noconvert(),
            nb::arg("codes").noconvert(), nb::arg("share"), nb::arg("constant"),
            nb::arg("order").noconvert(), nb::arg("partners").noconvert(),

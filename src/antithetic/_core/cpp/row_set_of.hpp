@@ -244,8 +244,7 @@ class RowSetOf : public RowSet {
     } else {
       SquaresArguments all = given;
       all.threads = std::clamp<Index>(given.threads, 1, std::max<Index>(1, rows_.n));
-      given.is_single ? sum_products<float>(rows_, all, pulse)
-                      : sum_products<double>(rows_, all, pulse);
+      sum_products(rows_, all, pulse);
     }
   }
 

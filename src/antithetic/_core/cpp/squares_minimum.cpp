@@ -54,7 +54,7 @@ class ProductsSolver {
       explained = own > 0.0 ? shared * shared / own : square;
     }
     // s / 2 - b'theta + theta'H theta / 2, with H theta = b + gradient
-    return {0.5 * (square + along), 0.5 * (square - explained), distance(slopes, size), size};
+    return {0.5 * (square + along), 0.5 * (square - explained), distance(slopes, size)};
   }
 
  private:

@@ -18,7 +18,6 @@ struct MeanProducts {
 struct SquaresMinimum {
   double objective, zero_objective;  // there, and of the best constant
   double distance;                   // bound on the distance from the minimum
-  double size;                       // root mean square of what predictions and targets add up
 };
 
 // Write the minimum to `theta`; false if rounding made the Hessian indefinite.

@@ -47,6 +47,14 @@ def hessian(X, coef, intercepts, *, l2=0.0, weight=None, has_intercepts=True):
     return found if has_intercepts else found[: classes * d, : classes * d]
 
 
+def expected_chances(before, after):
+    """Chances that the quadratic model at some scores expects at others, cut at zero."""
+    chances, change = np.exp(log_softmax(before, axis=1)), after - before
+    change -= (chances * change).sum(axis=1, keepdims=True)
+    expected = np.maximum(0.0, chances * (1.0 + change))
+    return expected / expected.sum(axis=1, keepdims=True)
+
+
 def divergence(chances, others, weight=None):
     """Weighted sum over rows of sum_k p'_k log(p'_k / p_k)."""
     weight = np.ones(len(chances)) if weight is None else weight

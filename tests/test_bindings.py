@@ -75,6 +75,10 @@ RULE = Struct(
     },
 )
 AVERAGING = Struct(kernels.Averaging, {"start": 1, "linear": False, "every": 1})
+RESTORATION = Struct(
+    kernels.Restoration,
+    {"factor": 0.9, "shift": 0.0, "up": 0.9, "down": 1.0, "kept": 0.5, "side": 1},
+)
 
 
 def sgd_epoch(dtype, index, precondition):
@@ -182,6 +186,20 @@ def evaluate(_dtype):
     }
 
 
+def visit_after_step(_dtype):
+    return {
+        "targets": TARGETS,
+        "loss": 0,
+        "epsilon": 0.1,
+        "coef": np.zeros(D),
+        "intercept": 0.0,
+        "before": np.zeros(N),
+        "after": np.empty(N),
+        "sums": np.empty((2, D)),
+        "threads": 2,
+    }
+
+
 def losses_at(dtype):
     return {
         "targets": TARGETS,
@@ -220,6 +238,8 @@ METHODS = {
     },
     "losses_at": lambda dtype, _: losses_at(dtype),
     "evaluate": lambda dtype, _: evaluate(dtype),
+    "visit_after_step": lambda dtype, _: visit_after_step(dtype),
+    "reach": lambda *_: {"centre": np.zeros(D), "scale": np.ones(D), "out": np.empty(N)},
     "combine": lambda *_: {"factors": np.ones(N), "total": np.empty(D), "threads": 2},
     "gram_product": lambda *_: {
         "weight": np.ones(N),
@@ -251,8 +271,19 @@ METHODS = {
         "centre": np.zeros(D),
         "target_centre": 0.5,
         "has_intercept": True,
+        "is_single": False,
         "products": np.zeros((D + 2, D + 2)),
         "threads": 2,
+    },
+    "squares without targets": lambda *_: {
+        "y": NONE,
+        "weight": np.ones(N),
+        "centre": np.zeros(D),
+        "target_centre": 0.0,
+        "has_intercept": False,
+        "is_single": True,
+        "products": np.zeros((D, D)),
+        "threads": 1,
     },
     "solve_buckets": lambda dtype, _: solve_buckets(dtype),
 }
@@ -263,8 +294,17 @@ def scores(**more):
     return {"scores": np.zeros((N, K)), **columns, **more}
 
 
+def score_change(**more):
+    columns = {"labels": np.arange(N) % K, "weight": np.ones(N)}
+    return {"before": np.zeros((N, K)), "after": np.ones((N, K)), **columns, **more}
+
+
 def losses_of(name):
     return {"loss": 0, "epsilon": 0.1, "y": np.ones(N), "p": np.zeros(N), name: np.ones(N)}
+
+
+def predictions(**more):
+    return {"targets": TARGETS, "loss": 0, "epsilon": 0.1, "predictions": np.zeros(N), **more}
 
 
 FUNCTIONS = {
@@ -273,6 +313,9 @@ FUNCTIONS = {
     "curvatures": lambda: losses_of("out"),
     "conjugates": lambda: losses_of("out"),
     "sum_of_losses": lambda: losses_of("weight"),
+    "bend_predictions": lambda: predictions(slopes=np.empty(N), curvatures=np.empty(N)),
+    "loss_along": lambda: predictions(after=np.ones(N), step=0.5),
+    "dual_cost": lambda: predictions(after=np.ones(N), restoration=RESTORATION, slopes=np.empty(N)),
     "scale_slopes": lambda: {
         "targets": TARGETS,
         "loss": 0,
@@ -308,18 +351,6 @@ FUNCTIONS = {
         "rounding": 1e-14,
         "point": np.zeros(D),
     },
-    "minimise_table": lambda: {
-        "table": table_problem()["table"],
-        "targets": TARGETS,
-        "l2": 0.1,
-        "has_intercept": False,
-        "zero_objective": 1.0,
-        "gap": 1e-6,
-        "least_unit": 1e-300,
-        "rounding": 1e-12,
-        "most_steps": 20,
-        "point": np.zeros(D),
-    },
     "along_axes": lambda: {
         "matrix": np.diag(np.arange(1.0, D + 1.0)) + 0.1,
         "values": np.zeros(D),
@@ -337,6 +368,9 @@ FUNCTIONS = {
     "softmax_slopes": lambda: scores(sums=np.zeros(K)),
     "softmax_chances": lambda: {"scores": np.zeros((N, K)), "curvatures": np.zeros((N, K))},
     "softmax_divergence": lambda: scores(kept=np.ones(K), given=np.zeros(K), share=1.0),
+    "softmax_step": lambda: score_change(both=np.empty((N, 2 * K)), sums=np.zeros(2 * K)),
+    "softmax_along": lambda: score_change(step=0.5),
+    "softmax_step_cost": lambda: score_change(kept=np.ones(K), given=np.zeros(K), share=1.0),
     "dual_step": lambda: {"loss": 0, "y": 1.0, "weight": 1.0, "a": 0.5, "p": 0.0, "q": 1.0},
     "rest_limits": lambda: {
         "loss": 1,
@@ -348,6 +382,7 @@ FUNCTIONS = {
         "limits": np.empty(N),
     },
     "draw_order": lambda: {"order": np.arange(N), "seed": np.arange(4, dtype=np.uint64)},
+    "draw_by_hash": lambda: {"share": np.full(N, 0.1), "size": 5.0, "seed": 3, "first": 7},
     "invert": lambda: {
         "sums": np.arange(1, N + 1) / N,
         "numbers": np.linspace(0.0, 0.9, N),
@@ -475,8 +510,9 @@ def survives(function, given):
 def test_a_method_survives_every_wrong_argument(kind, name):
     """A wrong argument is an error of ours, or harmless; never a crash."""
     given = METHODS[name](*kind)
-    method = getattr(make_rows(*kind), name.split()[0])
-    refused = {("gram", True): "dense", ("squares", False): "sparse"}.get((name, kind[1] is None))
+    called = name.split()[0]
+    method, is_dense = getattr(make_rows(*kind), called), kind[1] is None
+    refused = {("gram", True): "dense", ("squares", False): "sparse"}.get((called, is_dense))
     if refused is not None:
         with pytest.raises(ValueError, match=refused):
             call(method, given)
@@ -513,7 +549,7 @@ def test_every_binding_is_among_these_and_in_the_stub():
     public = {name for name in dir(kernels) if not name.startswith("_")}
     bound = {name for name in public if "nb_" in type(getattr(kernels, name)).__name__}
     structs = {"Rows", "Targets", "ClassTargets", "Batches", "StepRule", "Averaging"}
-    assert bound == {*FUNCTIONS, *structs, "Preconditioner"}
+    assert bound == {*FUNCTIONS, *structs, "Preconditioner", "Restoration"}
     methods = {name for name in vars(kernels.Rows) if not name.startswith("_")}
     assert methods == {*(name.split()[0] for name in METHODS), "dense", "csr", "shape"}
     stub = Path(inspect.getfile(kernels)).with_suffix(".pyi").read_text(encoding="utf-8")

@@ -8,17 +8,18 @@ import reference_classes as twin
 from scipy import sparse
 
 from antithetic._core import kernels
-from antithetic.exact import class_hessians, class_rows
+from antithetic.exact import class_sums
 from antithetic.exact.certificate import certified_gap
-from antithetic.exact.class_hessians import thinned
-from antithetic.exact.class_shares import best_constants, move_chances
-from antithetic.exact.class_sums import ClassSums
-from antithetic.exact.sums import ClassedSums
+from antithetic.exact.class_sums import (
+    ClassSums,
+    best_constants,
+    best_shift,
+    move_chances,
+    thinned,
+)
+from antithetic.exact.many_classes import ClassFactors, SharedFactor, solve_classes
+from antithetic.exact.path import Effort
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton.class_factors import ClassFactors
-from antithetic.solvers.newton.gauge import best_shift, regauge
-from antithetic.solvers.newton.multinomial import solve_classes
-from antithetic.solvers.newton.whitened import SharedFactor
 
 RNG = np.random.default_rng(0)
 N, D, K = 60, 4, 5
@@ -100,6 +101,71 @@ def test_the_divergence_of_moved_chances(share):
     assert found == pytest.approx(twin.divergence(chances, others, weight))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [0.1, 5.0], ids=["inside", "cut"])
+def test_a_visit_after_a_step(dtype, size):
+    """Slopes after the step, and those that its quadratic model expects."""
+    rng = np.random.default_rng(4)
+    before = (2.0 * rng.normal(size=(50, 5))).astype(dtype)
+    after = (before + size * rng.normal(size=(50, 5))).astype(dtype)
+    labels, weight = rng.integers(0, 5, size=50), rng.choice([0.0, 1.0, 3.0], size=50)
+    both, sums = np.empty((50, 10), dtype), np.zeros(10)
+    loss, slope_square, curvature, square = kernels.softmax_step(
+        before, after, labels, weight, both, sums
+    )
+    slopes, of_classes = after.copy(), np.zeros(5)
+    totals = kernels.softmax_slopes(slopes, labels, weight, of_classes)
+    assert (loss, slope_square, curvature) == totals
+    np.testing.assert_array_equal(both[:, :5], slopes)
+    old, new = before.astype(np.float64), after.astype(np.float64)
+    expected = twin.expected_chances(old, new)
+    assert (expected == 0.0).any() == (size > 1.0)
+    expected = weight[:, None] * (expected - twin.one_hot(labels, 5))
+    digits = 8 * np.finfo(dtype).eps * 3.0
+    np.testing.assert_allclose(both[:, 5:], expected, atol=digits)
+    found = np.concatenate([of_classes, expected.sum(axis=0)])
+    np.testing.assert_allclose(sums, found, atol=1e-12)
+    chances = twin.chances_of(old, np.eye(5), 0.0)
+    mean = (chances * (new - old)).sum(axis=1)
+    spread = (chances * (new - old) ** 2).sum(axis=1) - mean**2
+    assert square == pytest.approx(weight @ spread, rel=1e-10)
+
+
+def test_the_loss_along_a_step():
+    rng = np.random.default_rng(5)
+    before, change = rng.normal(size=(40, 3)), rng.normal(size=(40, 3))
+    labels, weight = rng.integers(0, 3, size=40), rng.choice([0.0, 1.0, 3.0], size=40)
+    for length in (0.0, 0.3, 1.0, 4.0):
+        slopes, sums = before + length * change, np.zeros(3)
+        loss = kernels.softmax_slopes(slopes, labels, weight, sums)[0]
+        found = kernels.softmax_along(before, before + change, labels, weight, length)
+        np.testing.assert_allclose(found, (loss, (slopes * change).sum()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.6])
+@pytest.mark.parametrize("size", [0.1, 5.0], ids=["inside", "cut"])
+def test_the_cost_of_what_a_step_expects(share, size):
+    rng = np.random.default_rng(6)
+    before = 2.0 * rng.normal(size=(40, 4))
+    after = before + size * rng.normal(size=(40, 4))
+    labels, weight = rng.integers(0, 4, size=40), rng.choice([0.0, 1.0, 3.0], size=40)
+    kept, given = np.array([0.5, 1.0, 0.0, 1.0]), np.array([0.0, 0.3, 0.0, 0.7])
+    chances = twin.expected_chances(before, after)
+    others = kept * chances + np.outer(chances @ (1.0 - kept), given)
+    others = share * others + (1.0 - share) * twin.one_hot(labels, 4)
+    found = kernels.softmax_step_cost(before, after, labels, weight, kept, given, share)
+    expected = twin.divergence(twin.chances_of(before, np.eye(4), 0.0), others, weight)
+    assert found == pytest.approx(expected, rel=1e-10)
+
+
+def test_the_cost_keeps_its_digits_if_a_probability_underflows():
+    """A label whose probability is exp(-900) gets a part of the others: logs must not underflow."""
+    before = np.array([[900.0, 0.0, 0.0]])
+    kept, given = np.array([0.5, 1.0, 1.0]), np.array([0.0, 1.0, 0.0])
+    found = kernels.softmax_step_cost(before, before, np.array([1]), np.empty(0), kept, given, 1.0)
+    assert found == pytest.approx(np.log(0.5) + 0.5 * 900.0, rel=1e-13)
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -116,6 +182,26 @@ def test_the_divergence_of_moved_chances(share):
         lambda: kernels.softmax_chances(np.zeros((2, 3)), np.zeros((3, 2))),
         lambda: kernels.softmax_divergence(
             np.zeros((1, 2)), np.array([0]), np.empty(0), np.ones(3), np.ones(2), 1.0
+        ),
+        lambda: kernels.softmax_step(
+            np.zeros((1, 2)),
+            np.zeros((1, 2)),
+            np.array([0]),
+            np.empty(0),
+            np.zeros((1, 2)),
+            np.zeros(4),
+        ),
+        lambda: kernels.softmax_along(
+            np.zeros((1, 2)), np.zeros((1, 3)), np.array([0]), np.empty(0), 1.0
+        ),
+        lambda: kernels.softmax_step_cost(
+            np.zeros((1, 2)),
+            np.zeros((1, 2)),
+            np.array([0]),
+            np.empty(0),
+            np.ones(3),
+            np.ones(2),
+            1.0,
         ),
     ],
 )
@@ -157,7 +243,6 @@ def test_moved_chances_have_the_sums_that_are_wanted():
 @pytest.mark.parametrize("centre", [None, CENTRE], ids=["none", "intercepts"])
 def test_the_objective_and_its_derivatives(make, weight, centre):
     sums = sums_of(make, weight=weight, centre=centre)
-    assert isinstance(sums, ClassedSums)
     intercepts = np.zeros(K) if centre is None else INTERCEPTS
     theta = sums.join(COEF, intercepts)
     np.testing.assert_allclose(sums.split(theta)[1], intercepts, atol=1e-14)
@@ -216,7 +301,7 @@ def _gauged(second, d, centre):
 
 def test_with_full_care_the_hessian_is_above_all_others():
     sums = sums_of()
-    above = sums.hessian(sums.at(sums.join(COEF, INTERCEPTS)), exact=True, care=1.0)
+    above = sums.hessian(sums.at(sums.join(COEF, INTERCEPTS)), exact=True, damping=1.0)
     for factor in (0.0, 0.3, 2.0):
         second = sums.hessian(sums.at(sums.join(factor * COEF, INTERCEPTS)), exact=True)
         tail = slice(K * D, None)
@@ -277,7 +362,7 @@ def test_the_gap_is_never_below_the_true_one(make, centre, penalty):
     """At any weights, not only near the optimum: against the best of many other weights."""
     l2, l1 = penalty
     sums = sums_of(make, centre=centre, penalty=ElasticNet(l2, l1))
-    best = solve_classes(sums, [sums.penalty], tol=1e-13, max_iter=500)[0]
+    best = solve_classes(sums, [sums.penalty], Effort(1e-13, 500))[0]
     more = {"l2": l2, "l1": l1, "weight": WEIGHT}
     least = twin.objective(X, LABELS, best.coef, best.intercept, **more)
     rng = np.random.default_rng(1)
@@ -311,7 +396,7 @@ def test_the_best_shift_minimises_the_penalty(l1, l2):
 def test_another_gauge_has_the_same_loss_and_gradient():
     sums = sums_of(penalty=ElasticNet(0.03, 0.02))
     point = sums.at(sums.join(COEF + 1.0, INTERCEPTS))
-    moved = regauge(sums, point)
+    moved = sums.regauged(point)
     again = sums.at(moved.theta)
     assert moved.objective == pytest.approx(again.objective, rel=1e-13)
     np.testing.assert_allclose(moved.gradient, again.gradient, atol=1e-13)
@@ -321,21 +406,21 @@ def test_another_gauge_has_the_same_loss_and_gradient():
 # ---- one block for each class
 
 
-@pytest.mark.parametrize("care", [0.0, 0.3])
+@pytest.mark.parametrize("damping", [0.0, 0.3])
 @pytest.mark.parametrize("l2", [0.0, 0.03])
 @pytest.mark.parametrize("centre", [None, CENTRE])
-def test_the_hessian_is_that_of_all_columns(centre, l2, care):
+def test_the_hessian_is_that_of_all_columns(centre, l2, damping):
     sums = sums_of(centre=centre, penalty=ElasticNet(l2, 0.0))
     point = sums.at(sums.join(COEF, INTERCEPTS))
-    whole = sums.hessian(point, exact=True, care=care)
-    of_columns = sums.hessian_of(point, np.arange(sums.d), exact=True, care=care)
+    whole = sums.hessian(point, exact=True, damping=damping)
+    of_columns = sums.hessian_of(point, np.arange(sums.d), exact=True, damping=damping)
     np.testing.assert_allclose(whole, of_columns, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("centre", [None, CENTRE])
 def test_blocks_of_all_rows_are_those_of_the_hessian(monkeypatch, make, centre):
-    monkeypatch.setattr(class_hessians, "ROWS_PER_COLUMN", 1e9)
+    monkeypatch.setattr(class_sums, "ROWS_PER_COLUMN", 1e9)
     sums = sums_of(make, centre=centre)
     point = sums.at(sums.join(COEF, INTERCEPTS))
     blocks = sums.class_blocks(point)
@@ -364,7 +449,7 @@ def test_class_blocks_have_rows_however_many_there_are(monkeypatch):
     sums = ClassSums(rows, labels, 3, PENALTY, None, None)
     point = sums.at(0.3 * rng.normal(size=30))
     before = np.einsum("kii->k", sums.class_blocks(point))
-    monkeypatch.setattr(class_rows, "_ENTRIES_AT_ONCE", 10 * 40)  # 0.4 of 40 rows are drawn
+    monkeypatch.setattr(class_sums, "_ENTRIES_AT_ONCE", 10 * 40)  # 0.4 of 40 rows are drawn
     np.testing.assert_allclose(np.einsum("kii->k", sums.class_blocks(point)), before, rtol=0.3)
 
 
@@ -374,13 +459,12 @@ def test_class_factors_solve_each_block_and_change_no_gauge(extra):
     roots = rng.normal(size=(K, 20, D + extra)) * np.array([1e3, 1.0, 1e-2, 1.0, 1.0])[: D + extra]
     blocks = np.matmul(roots.transpose(0, 2, 1), roots)
     factor = ClassFactors(blocks, D, 0.5)
-    factor.unit = 2.0
     vector = rng.normal(size=K * (D + extra))
     rows = np.hstack([vector[: K * D].reshape(K, D), vector[K * D :].reshape(K, extra)])
     ridge = np.diag([0.5] * D + [0.0] * extra)
     rows = rows - rows.mean(axis=0)
     solved = np.array([np.linalg.solve(b + ridge, r) for b, r in zip(blocks, rows, strict=True)])
-    solved = 2.0 * (solved - solved.mean(axis=0))
+    solved = solved - solved.mean(axis=0)
     expected = np.concatenate([solved[:, :D].ravel(), solved[:, D:].ravel()])
     np.testing.assert_allclose(factor.solve(vector), expected, rtol=1e-8, atol=1e-12)
 

@@ -11,6 +11,7 @@ pytest.importorskip("dask")
 pytest.importorskip("distributed")
 import dask
 from dask_cases import cluster, in_blocks
+from test_sums_protocol import compare
 
 import antithetic
 from antithetic.dask import LogisticRegression
@@ -20,8 +21,8 @@ from antithetic.dask.reading import read_blocks
 from antithetic.dask.scan import Look, census_of, look
 from antithetic.estimators.one_vs_rest import AllClasses
 from antithetic.exact.certificate import certified_gap
-from antithetic.exact.class_sums import ClassSums
-from antithetic.exact.sums import ClassedSums
+from antithetic.exact.class_sums import ClassSample, ClassSums
+from antithetic.exact.many_classes import shared_factor
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.softmax import SoftmaxProblem
@@ -71,34 +72,19 @@ def test_sums_are_those_of_one_machine(client, fit_intercept, penalty):
     rng = np.random.default_rng(1)
     by_class = np.array([1.0, 2.5, 1.0, 0.5])
     about = {"fit_intercept": fit_intercept, "by_class": by_class, "penalty": penalty}
-    far, near = sums_of(client, X, weight=rng.random(len(X)), **about)
-    assert isinstance(far, ClassedSums)
+    rows = (X - X.mean(axis=0)) / X.std(axis=0)
+    far, near = sums_of(client, rows, weight=rng.random(len(X)), **about)
+    for step_size in (0.01, 3.0):
+        compare(far, near, step_size, has_same_samples=False)  # class weights come after the look
     scale = np.append(np.tile(X.std(axis=0), 4), np.ones(4 * fit_intercept))
+    far, near = sums_of(client, X, fit_intercept=fit_intercept, penalty=penalty)
     theta, along = (near.in_gauge(rng.normal(size=near.columns) / scale) for _ in range(2))
     there, here = far.at(theta), near.at(theta)
-    assert far.size == pytest.approx(near.size, rel=1e-12)
-    assert far.constant()[1] == pytest.approx(near.constant()[1], rel=1e-12)
-    np.testing.assert_allclose(far.constant()[0], near.constant()[0], rtol=1e-9, atol=1e-12)
-    assert there.objective == pytest.approx(here.objective, rel=1e-12)
-    assert there.noise == pytest.approx(here.noise, rel=1e-12)
-    size = 1e-9 * np.abs(here.gradient).max()
-    np.testing.assert_allclose(there.gradient, here.gradient, rtol=1e-9, atol=size)
-    for name, given, options in (
-        ("hessian", (), {"exact": True}),
-        ("hessian", (), {"exact": True, "care": 0.5}),
-        ("hessian_of", (np.array([0, 3, 8, 20]),), {"exact": True}),
-        ("diagonal", (), {"care": 0.1}),
-        ("scales", (), {}),
-        ("times", (along,), {}),
-        ("curvature_above", (along,), {}),
-        ("dual_cost", (0.9, 1.0), {}),
-    ):
-        mine = getattr(far, name)(there, *given, **options)
-        theirs = getattr(near, name)(here, *given, **options)
-        size = 1e-9 * np.abs(theirs).max()
-        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=size, err_msg=name)
-    for _ in range(2):  # the second time, the means of the classes are known
-        assert certified_gap(far, there) == pytest.approx(certified_gap(near, here), rel=1e-9)
+    product = near.times(here, along)
+    np.testing.assert_allclose(far.times(there, along), product, atol=1e-9 * product.max())
+    mine, theirs = (shared_factor(some, there, 0).solve(along) for some in (far, near))
+    np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-3 * np.abs(theirs).max())
+    assert certified_gap(far, there) == pytest.approx(certified_gap(near, here), rel=1e-9)
 
 
 def test_float32_is_refined_to_float64(client):
@@ -116,17 +102,16 @@ def test_float32_is_refined_to_float64(client):
     assert far.rounds == finer.rounds == 2
 
 
-def test_rare_classes_are_drawn_more_often_and_count_less(client):
-    """A sample has some rows of each class, and its weights are the shares of all rows."""
-    far, _ = sums_of(client, X)
-    labels, weight = far.near_samples(lambda some: (some.labels, some.weight), 200, 0)
+def test_the_sample_is_that_of_one_machine(client):
+    """Rare classes are drawn more often, and count less."""
+    far, near = sums_of(client, X)
+    (mine,), theirs = far.samples([200.0], 4), ClassSample(near, 200.0, 4).sums
+    np.testing.assert_array_equal(mine.sums.X, theirs.X)
+    np.testing.assert_array_equal(mine.sums.labels, theirs.labels)
+    np.testing.assert_allclose(mine.sums.weight, theirs.weight, rtol=1e-12)
     counts = np.array([np.sum(name == Y) for name in CLASSES])
-    drawn = np.bincount(labels)
-    assert drawn[-1] == 5 > 200 * counts[-1] / len(Y)
-    shares = np.bincount(labels, weight) / weight.sum()
-    np.testing.assert_allclose(shares, counts / len(Y), rtol=1e-12)
-    whole = far.near_samples(lambda some: (some.n, some.weight), len(Y), 0)
-    assert whole == (len(Y), None)
+    drawn = np.bincount(mine.sums.labels)
+    assert drawn[-1] / drawn.sum() > 2.0 * counts[-1] / len(Y)
 
 
 @pytest.mark.parametrize(
@@ -215,12 +200,13 @@ def wide_rows(n=2400, d=300, classes=8):
 
 
 def test_a_sample_is_the_start_where_classes_share_a_matrix(client):
-    """Whitened L-BFGS over all rows begins with the solution of a sample, and its matrix."""
+    """Newton's steps are those of a sample, by conjugate gradients, and begin with its solution."""
     rows, y = wide_rows()
     data = in_blocks(rows, y, [1200, 1200])
     model = LogisticRegression(C=0.01, tol=1e-6, client=client).fit(*data)
     one = antithetic.LogisticRegression(C=0.01, tol=1e-9).fit(rows, y)
-    assert model.plan_.method == "whitened L-BFGS"
+    assert model.plan_.method == "conjugate gradients"
+    assert model.plan_.samples
     assert model.gap_ <= 1e-6
     np.testing.assert_allclose(model.predict_proba(rows), one.predict_proba(rows), atol=1e-2)
 
@@ -234,7 +220,7 @@ def test_systems_are_solved_with_a_sample_if_rows_are_many(client, monkeypatch, 
     as_if_many(monkeypatch)
     data = in_blocks(X, Y, BLOCKS) if storage is np.asarray else in_parts(storage(X))
     model = LogisticRegression(C=0.1, tol=1e-8, client=client).fit(*data)
-    assert model.plan_.method == "sampled newton"
+    assert model.plan_.method == "conjugate gradients"
     assert model.gap_ <= 1e-8
     assert model.gap_certified_
     assert model.n_rounds_ <= 25
@@ -243,9 +229,9 @@ def test_systems_are_solved_with_a_sample_if_rows_are_many(client, monkeypatch, 
 
 
 def as_if_many(monkeypatch):
-    """Choose the model as if 24 weights were many, and 3000 rows too."""
-    monkeypatch.setattr("antithetic.solvers.newton.choice.MOST_IN_HESSIAN", 20)
-    monkeypatch.setattr("antithetic.solvers.newton.choice._ROWS_PER_WEIGHT", 4.0)
+    """Choose the model as if 24 weights were many, with room for a part of the rows."""
+    monkeypatch.setattr("antithetic.dask.class_sums.FEW_WEIGHTS", 20)
+    monkeypatch.setattr("antithetic.dask.asking._SAMPLED_BYTES", 120_000.0)
 
 
 def in_parts(rows):

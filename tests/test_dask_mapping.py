@@ -18,9 +18,6 @@ from antithetic.dask.blocks import Blocks
 from antithetic.dask.cluster import gather
 from antithetic.dask.mapping import add_up, map_blocks, sum_over_blocks
 from antithetic.dask.recipes import divide
-from antithetic.exact.row_sums import RowSums
-from antithetic.exact.row_totals import row_totals
-from antithetic.problem import Problem
 
 
 @pytest.fixture(scope="module")
@@ -124,26 +121,3 @@ def test_adding_up_leaves_the_parts_as_they_are():
     total = add_up(*parts)
     assert [part.tolist() for part in total] == [[3.0, 3.0], [3.0]]
     assert parts[0][0].tolist() == [1.0, 1.0]
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("loss", ["log_loss", "squared_error", "huber"])
-def test_totals_are_those_of_an_evaluation(loss, fit_intercept, weighted):
-    """Nothing of a row is kept, and the means and the gradient are the same to the bit."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(300, 4)), rng.choice([-1.0, 1.0], 300)
-    weight = rng.random(300) if weighted else None
-    problem = Problem.build(X, y, loss=loss, sample_weight=weight, fit_intercept=fit_intercept)
-    sums = RowSums(problem, X.mean(axis=0) if fit_intercept else None)
-    theta = rng.normal(size=sums.columns)
-    means, gradient = row_totals(sums, theta)
-    point = sums.at(theta)
-    np.testing.assert_array_equal(gradient, point.gradient)
-    assert means[0] == point.objective
-    curvature = float(point.curvatures.mean())
-    assert means[2] == pytest.approx(curvature, rel=1e-12)
-    assert means[1] == pytest.approx(point.noise * curvature, rel=1e-12)
-    if fit_intercept:
-        up, down = np.maximum(point.slopes, 0.0).mean(), -np.minimum(point.slopes, 0.0).mean()
-        assert means[3:] == pytest.approx([up, down], rel=1e-12)

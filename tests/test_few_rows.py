@@ -11,7 +11,13 @@ import reference
 from scipy import sparse
 
 import antithetic
-from antithetic import SGDClassifier, SGDRegressor
+from antithetic import (
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    SGDClassifier,
+    SGDRegressor,
+)
 from antithetic._core import kernels
 from antithetic.exact import gap as gaps
 from antithetic.problem import Problem
@@ -37,6 +43,23 @@ def calls_of_python(model, rows, targets):
     finally:
         sys.setprofile(None)
     return calls
+
+
+@pytest.mark.parametrize(
+    ("model", "copies", "most"),
+    [
+        (LogisticRegression(), 1, 520),
+        (LogisticRegression(), 100, 650),
+        (LogisticRegression(l1_ratio=1.0), 1, 1000),
+        (Ridge(), 100, 150),
+        (PoissonRegressor(), 1, 800),
+    ],
+    ids=repr,
+)
+def test_an_exact_fit_makes_few_calls_of_python(model, copies, most):
+    """The work is in the kernels: what Python does around it hardly depends on the rows."""
+    rows, y = np.tile(X, (copies, 1)), np.tile(Y, copies)
+    assert calls_of_python(model, rows, y + 2 if isinstance(model, PoissonRegressor) else y) <= most
 
 
 @pytest.mark.parametrize("as_rows", [np.asarray, sparse.csr_array])

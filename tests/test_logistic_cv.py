@@ -23,7 +23,7 @@ from test_logistic import WEIGHT, Y, make_data
 from test_logistic import X as UNSCALED
 
 from antithetic import LogisticRegression, LogisticRegressionCV
-from antithetic.solvers.newton.iterations import Newton
+from antithetic.exact import path as solver
 
 X = StandardScaler().fit_transform(UNSCALED)
 NEW = {"l1_ratios": (0.0,), "scoring": "neg_log_loss", "use_legacy_attributes": False}
@@ -262,21 +262,21 @@ def test_groups_and_weights_are_routed():
 def test_ctrl_c_ends_the_folds_of_all_threads(monkeypatch):
     """Folds that have begun end at their next iteration; before, they were fitted to the end."""
     rows = np.random.default_rng(0).normal(size=(4500, 3))
-    step, steps, pressed = Newton.step, [], threading.Event()
+    step, steps, pressed = solver.step, [], threading.Event()
 
     def press(*_):
         pressed.set()
         raise KeyboardInterrupt
 
-    def slowly(newton, progress):
+    def slowly(sums, goal, state):
         steps.append(threading.current_thread())
         if len(steps) == 1:
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         pressed.wait(10.0)
         time.sleep(0.01)
-        return step(newton, progress)
+        return step(sums, goal, state)
 
-    monkeypatch.setattr(Newton, "step", slowly)
+    monkeypatch.setattr(solver, "step", slowly)
     before = signal.signal(signal.SIGINT, press)
     try:
         with pytest.raises(KeyboardInterrupt):

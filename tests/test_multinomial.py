@@ -5,7 +5,6 @@ The sums over rows: test_class_sums.py. Two classes: test_logistic.py.
 
 from __future__ import annotations
 
-import importlib
 import pickle
 import warnings
 
@@ -26,14 +25,9 @@ from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from antithetic import LinearModel, LogisticRegression, LogisticRegressionCV
+from antithetic.exact import many_classes, path
 from antithetic.exact.class_sums import ClassSums
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton import whitened
-from antithetic.solvers.newton.multinomial import (
-    class_sums_of,
-    weights_from_means,
-)
-from antithetic.solvers.newton.whitened import Whitened
 
 EPS = np.finfo(np.float64).eps
 NAMES = np.array(["ant", "bee", "cat", "dog"])
@@ -234,31 +228,6 @@ def test_wide_problems_begin_with_sgd_and_few_weights_with_samples():
     assert "stochastic gradient descent" in wide.plan_.why
 
 
-@pytest.mark.parametrize("fit_intercept", [False, True])
-def test_many_classes_begin_at_their_means(fit_intercept):
-    """A step from the means is most of the way where classes lie around centres of their own."""
-    rng = np.random.default_rng(0)
-    y = np.concatenate([np.arange(60), rng.integers(0, 60, size=3000)])
-    rows = rng.normal(size=(3060, 8)) + 0.5 * rng.normal(size=(60, 8))[y] + 2.0
-    sums = class_sums_of(rows, y, 60, ElasticNet(l2=1e-2), None, fit_intercept=fit_intercept)
-    model = LogisticRegression(C=100.0 / 3060, tol=1e-8, fit_intercept=fit_intercept).fit(rows, y)
-    least = sums.at(sums.join(model.coef_, model.intercept_)).objective
-    zero = sums.at_constant()
-    begun = sums.at(weights_from_means(sums, 0)).objective
-    assert 0.0 <= begun - least <= 0.1 * (zero.objective - least)
-    assert "means of the classes" in model.plan_.why or "gradient descent" in model.plan_.why
-
-
-def test_a_step_from_the_means_is_taken_where_it_is_cheap_and_gains():
-    rng = np.random.default_rng(0)
-    rows, y = rng.normal(size=(2000, 30)), rng.integers(0, 3, size=2000)
-    few = class_sums_of(rows, y, 3, ElasticNet(l2=1e-2), None, fit_intercept=True)
-    assert weights_from_means(few, 0) is None
-    heavy, labels = rng.standard_t(1.0, size=(2000, 2)), rng.integers(0, 200, size=2000)
-    far = class_sums_of(heavy, labels, 200, ElasticNet(l2=1e-9), None, fit_intercept=True)
-    assert weights_from_means(far, 0) is None
-
-
 def test_without_a_penalty_the_gap_of_very_many_weights_is_an_estimate():
     """With very many weights no Hessian is formed: conjugate gradients estimate the gap."""
     rng = np.random.default_rng(0)
@@ -426,16 +395,15 @@ def test_saved_models_predict_the_same(tmp_path):
 
 
 def test_an_interrupted_fit_keeps_its_last_weights(monkeypatch):
-    iterations = importlib.import_module("antithetic.solvers.newton.iterations")
-    step, calls = iterations.Newton.step, []
+    step, calls = path.step, []
 
-    def interrupted(self, progress):
-        calls.append(progress)
+    def interrupted(sums, goal, state):
+        calls.append(state)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return step(self, progress)
+        return step(sums, goal, state)
 
-    monkeypatch.setattr(iterations.Newton, "step", interrupted)
+    monkeypatch.setattr(path, "step", interrupted)
     model = LogisticRegression()
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
@@ -500,46 +468,13 @@ def test_blocks_of_the_classes_save_most_passes(monkeypatch, fit_intercept, weig
     model = LogisticRegression(C=5.0, tol=1e-9, fit_intercept=fit_intercept, max_iter=1000)
     with_blocks = clone(model).fit(rows, y, weight)
     monkeypatch.setattr(ClassSums, "_block_passes", lambda _: np.inf)
-    monkeypatch.setattr(whitened, "MOST_IN_HESSIAN", 0)
-    monkeypatch.setattr(whitened, "_MOST_STEPS", 1000)
+    monkeypatch.setattr(many_classes, "_MOST_IN_HESSIAN", 0)
+    monkeypatch.setattr(many_classes, "_MOST_STEPS", 1000)
     without = clone(model).fit(rows, y, weight)
     assert with_blocks.n_iter_[0] < 0.6 * without.n_iter_[0]
     assert with_blocks.gap_certified_
     assert max(with_blocks.gap_, without.gap_) <= 1e-9
     np.testing.assert_allclose(with_blocks.coef_, without.coef_, atol=1e-3)
-
-
-def test_a_hessian_comes_after_forty_steps():
-    """However slow L-BFGS is, and however expensive a Hessian: max_iter would end the fit."""
-    model = Whitened(1500, 1000, 0)
-    model.passes = 700.0
-    decided = [model.is_slow(1.0 - 1e-6 * step, 1e-4) for step in range(50)]
-    assert decided.index(True) == 40
-
-
-def test_a_hessian_comes_once_blocks_have_cost_as_much():
-    model = Whitened(1500, 1000, 0)
-    model.passes, model._spent = 700.0, 690.0
-    decided = [model.is_slow(1.0 - 1e-6 * step, 1e-4) for step in range(50)]
-    assert decided.index(True) == 10
-
-
-@pytest.mark.parametrize(("steps", "is_slow"), [(20, False), (60, True)])
-def test_an_old_hessian_is_renewed_while_steps_are_left(steps, is_slow):
-    """Early on, 70 more steps are cheaper than a Hessian; later max_iter would end the fit."""
-    model = Whitened(1500, 1000, 0)
-    model.is_full, model.passes, model._steps, model._decrements = True, 700.0, steps, [1.0]
-    assert model.is_slow(0.9, 1e-3) == is_slow
-
-
-def test_blocks_that_are_renewed_often_do_not_hide_slow_steps():
-    """Products with the Hessian are taken although no six steps had the same blocks."""
-    model = Whitened(3000, 1000, 0)
-    for step in range(60):
-        model.is_slow(1.0 - 1e-6 * step, 1e-4)
-        if step % 3 == 2:
-            model._decrements = []  # as after new blocks
-    assert model._has_products
 
 
 @pytest.mark.parametrize("seed", [0, 2])
@@ -564,12 +499,3 @@ def test_chances_that_count_for_nothing_are_zero():
         chances, _ = sums._chances(length * np.eye(3).ravel(), X.astype(kind), kind)
         assert ((chances == 0.0) | (chances >= np.sqrt(np.finfo(kind).tiny))).all()
         np.testing.assert_allclose(chances.sum(axis=1), 1.0, rtol=1e-6)
-
-
-def test_the_plan_does_not_blame_the_number_of_rows():
-    """Thousands of rows would do for a sample; it is the Hessian that costs too much."""
-    rows, labels = make_data(n=3000, d=60)
-    model = LogisticRegression().fit(rows, labels)
-    assert model.plan_.method == "whitened L-BFGS"
-    assert "neither samples nor an epoch" in model.plan_.why
-    assert "one for each" in model.plan_.why

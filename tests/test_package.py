@@ -34,8 +34,6 @@ LAYERS = [
 ]
 # the package itself, and façades that only name what is below; nothing in a layer imports them
 FACADES = {"__init__", "__main__", "losses", "penalties", "steps", "stopping"}
-# the exact road's method still lives with the solvers
-NOT_MOVED_YET = {"antithetic.exact.solve": {"antithetic.solvers.newton"}}
 
 
 def part_of(module):
@@ -74,7 +72,7 @@ def test_imports_point_one_way(path):
     """No module imports one above it, so each can be understood from those below."""
     name = module_name(path)
     above = {one for one in imports(path) if layer(one) > layer(name)}
-    assert above == NOT_MOVED_YET.get(name, set())
+    assert above == set()
 
 
 def test_every_import_is_declared():

@@ -7,11 +7,10 @@ from scipy import sparse
 from scipy.special import expit
 
 from antithetic import LogisticRegression, LogisticRegressionCV
+from antithetic.exact.goal import Goal, settled_distance
+from antithetic.exact.path import solve_problem, sums_of
 from antithetic.problem import Problem
 from antithetic.problem.penalties import elastic_net
-from antithetic.solvers.newton import sums_of
-from antithetic.solvers.newton.few_rows import solve_few_rows
-from antithetic.solvers.newton.goal import Goal, settled_distance
 
 N = 10_000
 
@@ -55,17 +54,16 @@ def test_weights_of_rows_count_as_rows(unit, classes, C):
     assert errors(model, X, y, weight, C).max() <= 0.01
 
 
-def test_one_call_for_few_rows_reaches_the_same_accuracy():
+def test_few_rows_reach_the_same_accuracy():
     """Rows of weight 1e9 need more than the ten digits of the objective that few rows get."""
     X, scores, rng = rows(0, n=200)
     y, weight = labels(2, scores, rng), np.full(200, 1e9)
     problem = Problem.build(
         X, 2.0 * y - 1.0, loss="log_loss", l2=0.01, fit_intercept=True, sample_weight=weight
     )
-    sums = sums_of(problem)
-    (found,) = solve_few_rows(sums, [problem.penalty], 1e-4, 100, None)
-    distance = found.gap * (sums.constant()[1] - sums.at(found.theta).objective)
-    assert distance <= settled_distance(sums)
+    sums, found = sums_of(problem), solve_problem(problem, tol=1e-4, max_iter=100)
+    reached = problem.objective(found.coef[0], float(found.intercept[0]))
+    assert found.gap * (sums.constant()[1] - reached) <= settled_distance(sums)
 
 
 def test_the_fits_of_a_cross_validation_are_as_accurate():

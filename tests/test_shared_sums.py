@@ -13,7 +13,7 @@ from scipy import sparse
 
 from antithetic import PoissonRegressor
 from antithetic._util.threads import in_shares
-from antithetic.exact import class_hessians, class_rows, row_sums, shared_sums
+from antithetic.exact import class_sums, row_sums, shared_sums
 from antithetic.exact.class_sums import ClassSums
 from antithetic.exact.row_sums import RowSums
 from antithetic.problem import Problem
@@ -32,13 +32,13 @@ PENALTY = ElasticNet(0.03, 0.0)
 def small_parts(monkeypatch):
     """Parts of few rows, each worth a thread."""
     monkeypatch.setattr(shared_sums, "_WORK_PER_THREAD", 1)
-    monkeypatch.setattr(class_rows, "_ENTRIES_AT_ONCE", 200)
-    monkeypatch.setattr(class_rows, "_ROWS_AT_ONCE", 13)
-    monkeypatch.setattr(class_rows, "_FEW_ROWS", 1)
+    monkeypatch.setattr(class_sums, "_ENTRIES_AT_ONCE", 200)
+    monkeypatch.setattr(class_sums, "_ROWS_AT_ONCE", 13)
+    monkeypatch.setattr(class_sums, "_SHORT_BLOCK", 1)
     monkeypatch.setattr(row_sums, "_ENTRIES_AT_ONCE", 100)
     monkeypatch.setattr(row_sums, "ENTRIES_PER_THREAD", 1)
     monkeypatch.setattr(RowSums, "has_few_pairs", False)
-    monkeypatch.setattr(class_hessians, "ROWS_PER_COLUMN", 1e9)
+    monkeypatch.setattr(class_sums, "ROWS_PER_COLUMN", 1e9)
 
 
 # ---- shares
@@ -106,7 +106,7 @@ def many_classes(rows, threads):
     yield from (point.objective, point.gradient, point.noise, *point.totals)
     yield from (sums.times(point, along), sums.products(theta)(along))
     yield sums.curvature_above(point, along)
-    yield from (sums.hessian(point), sums.hessian(point, exact=True, care=0.3))
+    yield from (sums.hessian(point), sums.hessian(point, exact=True, damping=0.3))
     yield sums.hessian_of(point, np.arange(0, K * D, 2), exact=True)
     yield from (sums.diagonal(point), sums.class_blocks(point), sums.whitening(point, 0)[0])
     yield from (*sums._squares(point, 0.2, 0.1), sums.class_means())
@@ -120,7 +120,7 @@ def two_classes(rows, threads):
     )
     sums = RowSums(problem, X.mean(axis=0), threads)
     point = sums.at(np.random.default_rng(1).normal(size=D + 1))
-    yield from (sums.hessian(point), sums.hessian(point, exact=True, care=0.3))
+    yield from (sums.hessian(point), sums.hessian(point, exact=True, damping=0.3))
 
 
 @pytest.mark.usefixtures("small_parts")

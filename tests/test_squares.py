@@ -51,9 +51,31 @@ def test_products_equal_their_twin(n, d, kind, intercept):
         size = np.sqrt(known.diagonal())
         for threads in (1, 3):
             found = np.zeros((columns, columns))
-            assert rows.squares(y, given, centre, 0.3, intercept, found, threads)
+            assert rows.squares(y, given, centre, 0.3, intercept, False, found, threads)
             assert (np.abs(found - known) <= 1e-14 * np.outer(size, size)).all()
             np.testing.assert_array_equal(found, found.T)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize(("n", "d"), [(3, 0), (1, 1), (5, 7), (129, 16), (300, 33), (700, 50)])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.kernel
+def test_products_without_targets_equal_their_twin(n, d, kind, intercept):
+    """A Hessian has no column of targets, and products of float32 have its digits."""
+    X, weight, centre = (RNG.normal(size=(n, d)) + 3.0).astype(kind), RNG.random(n), np.full(d, 2.5)
+    weight[::3] = 0.0
+    rows, columns = kernels.Rows.dense(X), d + intercept
+    known = reference.squares(X, np.zeros(n), weight, centre, 0.0, intercept)
+    known = known[:columns, :columns] / n
+    size = np.sqrt(known.diagonal())
+    for is_single, threads in ((False, 1), (False, 3), (True, 1), (True, 3)):
+        found, unit = np.zeros((columns, columns)), 2e-6 if is_single else 1e-14
+        given = NONE, weight, centre, 0.0, intercept, is_single
+        assert rows.squares(*given, found, threads)
+        assert (np.abs(found - known) <= unit * np.outer(size, size)).all()
+        np.testing.assert_array_equal(found, found.T)
+        if is_single and columns and n > 1:
+            assert (found != known).any()
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
@@ -216,7 +238,7 @@ def test_what_a_row_of_weight_zero_holds_changes_nothing(d, missing):
     problem = problem_of(X, y, weight, 1e-3, True)
     for at_once in (True, False):
         found = solve_exactly(problem, tol=1e-12, max_iter=100, at_once=at_once)
-        assert objective(found.coef, found.intercept) - best <= 1e-12 * constant
+        assert objective(found.coef[0], found.intercept[0]) - best <= 1e-12 * constant
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])

@@ -111,7 +111,6 @@ EITHER = {
         for fit_intercept in (False, True)
     },
     f"{LOGISTIC}test_max_iter": MESSAGE,
-    f"{LOGISTIC}test_logistic_regression_cv_refit[42-0]": DIGITS,
     f"{LOGISTIC}test_LogisticRegressionCV_on_folds": DIGITS,
     "sklearn.model_selection.tests.test_search::"
     "test_search_cv_sample_weight_equivalence[estimator0]": DIGITS,

@@ -42,6 +42,17 @@ class Averaging:
 class Preconditioner:
     def __init__(self, centre: _Reals, metric: _Reals, products: _Column) -> None: ...
 
+class Restoration:
+    def __init__(
+        self,
+        factor: float = 1.0,
+        shift: float = 0.0,
+        up: float = 1.0,
+        down: float = 1.0,
+        kept: float = 1.0,
+        side: int = 0,
+    ) -> None: ...
+
 class Rows:
     @staticmethod
     def dense(X: _Reals) -> Rows: ...
@@ -149,6 +160,19 @@ class Rows:
         moments: _Column,
         threads: int,
     ) -> tuple[float, float, float, float]: ...
+    def visit_after_step(
+        self,
+        targets: Targets,
+        loss: int,
+        epsilon: float,
+        coef: _Column,
+        intercept: float,
+        before: _Column,
+        after: _Column,
+        sums: _Column,
+        threads: int,
+    ) -> tuple[float, float, float, float, float, float]: ...
+    def reach(self, centre: _Column, scale: _Column, out: _Column) -> None: ...
     def combine(self, factors: _Column, total: _Column, threads: int) -> None: ...
     def gram_product(
         self, weight: _Column, vector: _Column, constant: float, total: _Column, threads: int
@@ -165,6 +189,7 @@ class Rows:
         centre: _Column,
         target_centre: float,
         has_intercept: bool,
+        is_single: bool,
         products: _Column,
         threads: int,
     ) -> bool: ...
@@ -183,6 +208,31 @@ class Rows:
 def values(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
 def slopes(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
 def curvatures(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
+def bend_predictions(
+    targets: Targets,
+    loss: int,
+    epsilon: float,
+    predictions: _Column,
+    slopes: _Column,
+    curvatures: _Column,
+) -> None: ...
+def loss_along(
+    targets: Targets,
+    loss: int,
+    epsilon: float,
+    predictions: _Column,
+    after: _Column,
+    step: float,
+) -> tuple[float, float]: ...
+def dual_cost(
+    targets: Targets,
+    loss: int,
+    epsilon: float,
+    predictions: _Column,
+    after: _Column,
+    restoration: Restoration,
+    slopes: _Column,
+) -> float: ...
 def scale_slopes(
     targets: Targets,
     loss: int,
@@ -217,18 +267,6 @@ def newton_decrement(
     point: _Column,
     least_ridge: float,
 ) -> tuple[float, float]: ...
-def minimise_table(
-    table: NDArray[np.float64],
-    targets: Targets,
-    l2: float,
-    has_intercept: bool,
-    zero_objective: float,
-    gap: float,
-    least_unit: float,
-    rounding: float,
-    most_steps: int,
-    point: _Column,
-) -> tuple[float, float, int, bool]: ...
 def minimise_products(
     products: NDArray[np.float64], l2: float, has_intercept: bool, rounding: float, point: _Column
 ) -> tuple[float, float, float] | None: ...
@@ -249,6 +287,21 @@ def softmax_chances(scores: _Reals, curvatures: _Reals) -> None: ...
 def softmax_divergence(
     scores: _Reals, labels: _Index, weight: _Column, kept: _Column, given: _Column, share: float
 ) -> float: ...
+def softmax_step(
+    before: _Reals, after: _Reals, labels: _Index, weight: _Column, both: _Reals, sums: _Column
+) -> tuple[float, float, float, float]: ...
+def softmax_along(
+    before: _Reals, after: _Reals, labels: _Index, weight: _Column, step: float
+) -> tuple[float, float]: ...
+def softmax_step_cost(
+    before: _Reals,
+    after: _Reals,
+    labels: _Index,
+    weight: _Column,
+    kept: _Column,
+    given: _Column,
+    share: float,
+) -> float: ...
 def conjugates(loss: int, epsilon: float, y: _Column, p: _Column, out: _Column) -> None: ...
 def columns_rise(indices: NDArray[Any], indptr: NDArray[Any]) -> bool: ...
 def are_finite(numbers: _Reals) -> bool: ...
@@ -265,6 +318,7 @@ def rest_limits(
     limits: _Column,
 ) -> None: ...
 def draw_order(order: _Index, seed: NDArray[np.uint64]) -> None: ...
+def draw_by_hash(share: _Column, size: float, seed: int, first: int) -> _Index: ...
 def invert(sums: _Column, numbers: _Column, drawn: _Index) -> None: ...
 def balance_observed(
     rows: _Index,

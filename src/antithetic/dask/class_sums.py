@@ -3,56 +3,102 @@
 from __future__ import annotations
 
 import copy
-from functools import partial
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.dask.kept_sample import KeptSample
-from antithetic.exact.class_hessians import penalised
-from antithetic.exact.class_points import ClassPoints
-from antithetic.exact.class_rows import are_far
-from antithetic.exact.class_shares import best_constants, move_chances, move_gradient
-from antithetic.exact.class_sums import ClassSums
-from antithetic.exact.sums import Dual, Evaluation, Vector, Whitening
-from antithetic.solvers.newton.choice import is_solved_by_sample
-from antithetic.solvers.newton.multinomial import solve_sample
-from antithetic.solvers.newton.sampled import MOST_CHANCES
+from antithetic.dask.asking import Asking, More
+from antithetic.exact.class_sums import (
+    ClassPoints,
+    are_far,
+    hessian_passes,
+    move_gradient,
+    penalised,
+)
+from antithetic.exact.sums import Dual, Evaluation, Restored, Vector, Visit, Whitening
+from antithetic.problem.columns import joined
 
-_ROWS_PER_WEIGHT = 7.0  # of the sample that is kept: more would not save rounds
+FEW_WEIGHTS = 160  # whose matrix of second derivatives costs less than products with it
+_BYTES_OF_SCORES = 8.0  # and of slopes: that a row of a sample takes for each class
 
 
-class ClassBlockSums(KeptSample, ClassPoints):
+class ClassBlockSums(Asking, ClassPoints):
     """Sums over the rows of many classes in all blocks; each sum is one pass over the blocks.
 
     On one machine, :class:`antithetic.exact.class_sums.ClassSums` does the same. The parameters
-    are those of :class:`KeptSample`.
+    are those of :class:`Asking`.
     """
 
+    is_quadratic = False
+    lengths = (1.0, 1.0 / 4.0, 1.0 / 30.0)
+    short_lengths = (1.0, 1e-3, 1e-5)
+
     def __init__(self, *given: Any) -> None:
-        KeptSample.__init__(self, *given)
+        Asking.__init__(self, *given)
         census, common = self._census, self._common
         classes = census.counts.shape[1]
         ClassPoints.__init__(self, classes, census.d, common.penalty, self._centre())
-        spreads = np.sqrt(np.maximum(census.spreads - census.centre**2, 0.0))
-        is_single = self.is_single and not are_far(census.centre, spreads)
+        moments = joined([one for _, one in census.columns])
+        is_single = self.is_single and not are_far(moments.mean, np.sqrt(moments.variance))
         self.kind = np.float32 if is_single else np.float64
-        self._kept: dict[str, Any] = {}  # results that can be used again
+        self.hessian_visits = hessian_passes(self.d, self.n)
+        self.is_wide = self.d > FEW_WEIGHTS
+        row_bytes = max(1.0, census.row_bytes)
+        self.most_sampled *= row_bytes / (row_bytes + 2.0 * _BYTES_OF_SCORES * classes)
+        self._means: list[Vector] = []  # of the classes, once they are known; shared by all copies
 
     def refined(self) -> Self | None:
-        """The same rows with products of float64; None if they are float64 already."""
+        """Return the same rows with products of float64; None if they are so already."""
         if self.kind == np.float64:
             return None
         other = copy.copy(self)
-        other.kind, other._kept = np.float64, {}
+        other.kind = np.float64
         return other
 
-    # ---- rounds
+    # ---- visits
 
-    def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
+    def at(self, theta: Vector) -> Evaluation:
+        """Objective and gradient at some weights; the first time, also the means of the classes."""
+        asks = not self._means and self.fit_intercept
+        means, gradient, *others = self._ask(theta, "at", asks, sum_bytes=16 * len(theta))
+        if asks:
+            self._means.append(others[0])
+        return self._evaluation(theta, means, gradient)
+
+    def _evaluation(self, theta: Vector, means: Vector, gradient: Vector) -> Evaluation:
+        loss, square, curvature = means.tolist()
+        coef, l2 = theta[: self.d], self.penalty.l2
+        gradient = gradient.copy()
+        gradient[: self.d] += l2 * coef
+        objective = loss + 0.5 * l2 * float(coef @ coef)
+        noise = square / curvature if curvature > 0.0 else 0.0
+        return Evaluation(theta, objective, gradient, noise, totals=(curvature,))
+
+    def visit(self, point: Evaluation, step: Vector, lengths: tuple[float, ...]) -> Visit:
+        """Visit the rows at some lengths of a step: one round."""
+        size = 8 * (len(lengths) + 1) * len(step)
+        means, gradients, expected, (square, above) = self._ask(
+            point.theta, "after", step, lengths, sum_bytes=size
+        )
+        points = {
+            length: self._evaluation(point.theta + length * step, means[k], gradients[k])
+            for k, length in enumerate(lengths)
+        }
+        losses = {
+            length: (float(means[k, 0]), float(gradients[k] @ step))
+            for k, length in enumerate(lengths)
+        }
+        return Visit(
+            points[1.0], step, expected, float(square), lengths, More(points, losses, float(above))
+        )
+
+    # ---- second derivatives
+
+    def hessian(self, point: Evaluation, *, exact: bool = False, damping: float = 0.0) -> Vector:
         """Matrix of second derivatives, by products of float32 unless ``exact``."""
-        return self.hessian_of(point, np.arange(self.d), exact=exact, care=care)
+        return self.hessian_of(point, np.arange(self.d), exact=exact, damping=damping)
 
     def hessian_of(
         self,
@@ -60,92 +106,74 @@ class ClassBlockSums(KeptSample, ClassPoints):
         columns: NDArray[np.intp],
         *,
         exact: bool = False,
-        care: float = 0.0,
+        damping: float = 0.0,
     ) -> Vector:
         """Part of :meth:`hessian` that belongs to some weights, and the intercepts."""
         size = len(columns) + self.columns - self.d
         (found,) = self._ask(
-            point.theta, "data_hessian", columns, exact=exact, care=care, sum_bytes=8 * size**2
+            point.theta,
+            "data_hessian",
+            columns,
+            exact=exact,
+            damping=damping,
+            sum_bytes=8 * size**2,
         )
         return penalised(self, found, columns)
 
-    def scales(self, point: Evaluation) -> Vector:
-        """Squared unit of each weight, in curvature."""
-        return self.diagonal(point)
+    def times(self, point: Evaluation, vector: Vector) -> Vector:
+        """Product of the matrix of second derivatives with a vector."""
+        return self.products(point.theta)(vector)
+
+    def products(self, theta: Vector, damping: float = 0.0) -> Callable[[Vector], Vector]:
+        """Products of the Hessian with vectors, each a round."""
+
+        def times(vector: Vector) -> Vector:
+            product: Vector = self._ask(theta, "product", vector, damping)[0]
+            product[: self.d] += self.penalty.l2 * vector[: self.d]
+            return product
+
+        return times
+
+    def whitening(self, point: Evaluation, seed: int, *, damping: float = 0.0) -> Whitening:
+        """What the second derivatives of all classes have in common, from a sample: a round."""
+        (sample,) = self.samples([min(self.n, self.most_sampled)], seed)
+        found: Whitening = sample.sums.whitening(point, seed, damping=damping)
+        return found
+
+    # ---- the dual problem
+
+    def shares(self) -> Vector:
+        """Weight of each class, as a share of n."""
+        return self.seen.counts / self.n
+
+    def class_means(self) -> Vector:
+        """Mean of the rows of each class, of centred columns, as a share of all rows."""
+        return self._means[0].reshape(self.classes, self.features)
+
+    def restored_cost(
+        self, point: Evaluation, visit: Visit, restored: Restored, kept: float = 1.0
+    ) -> float:
+        """Mean cost of a dual point, and of all of its slopes times a factor: a round."""
+        asked = self._ask(point.theta, "restored_cost", visit.step, restored.how, kept)
+        return float(asked[0][0])
 
     def dual(self, point: Evaluation) -> Dual:
         """Probabilities near those of the point that sum to the label counts of each class."""
         data = point.gradient[: self.d] - self.penalty.l2 * point.theta[: self.d]
         if not self.fit_intercept:
             return Dual(data, 0.0)
-        kept, given = self._moved(point)
-        if "means" in self._kept:
-            cost = self._cost(point, kept, given, 1.0)
-        else:
-            self._kept["means"], found = self._ask(point.theta, "moved_dual", kept, given)
-            cost = float(found[0])
-        return Dual(move_gradient(data, self._kept["means"], kept, given), cost)
+        kept, given = self.moved(point)
+        cost = self._cost(point, kept, given, 1.0)
+        return Dual(move_gradient(data, self.class_means(), kept, given), cost)
 
     def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
         """Cost of keeping only the smaller share of the way from labels to probabilities."""
         kept, given = np.ones(self.classes), np.zeros(self.classes)
         if self.fit_intercept:
-            kept, given = self._moved(point)
+            kept, given = self.moved(point)
         return self._cost(point, kept, given, min(up, down))
 
     def _cost(self, point: Evaluation, kept: Vector, given: Vector, share: float) -> float:
         if share == 1.0 and (kept == 1.0).all():
             return 0.0
         return float(self._ask(point.theta, "moving_cost", kept, given, share)[0][0])
-
-    def _moved(self, point: Evaluation) -> tuple[Vector, Vector]:
-        shares = self._shares()
-        return move_chances(shares, shares + point.gradient[self.d :])
-
-    # ---- without a round, or from some rows
-
-    def _shares(self) -> Vector:
-        """Weight of each class, as a share of n."""
-        return self._census.weights_by_group(self._common, self._problem)[0] / self.n
-
-    def constant(self) -> tuple[Vector, float]:
-        """Best intercepts without weights, and their mean loss."""
-        shares = self._shares()
-        if not self.fit_intercept:
-            return np.zeros(0), float(np.log(self.classes) * shares.sum())
-        return best_constants(shares)
-
-    def first_weights(self, seed: int) -> Vector | None:
-        """Solution of a sample, for models that do not start from samples themselves."""
-        found = self._solve_near(self._sample(), partial(_solution, seed=seed))
-        if found is None:
-            return None
-        theta, self._kept["whitening"] = found
-        self._kept["theta"] = theta
-        return theta
-
-    def whitening(self, point: Evaluation, seed: int, *, care: float = 0.0) -> Whitening:
-        """What the second derivatives of all classes have in common, from a sample of the rows."""
-        kept = self._kept.pop("whitening", None)
-        if kept is not None and care == 0.0 and (point.theta == self._kept["theta"]).all():
-            return kept  # type: ignore[no-any-return]
-        found = self._solve_near(self._sample(), partial(_whitening, point.theta, seed, care))
-        if found is None:  # all rows of the sample have weight 0
-            return Whitening(self._census.spreads / self.classes, np.ones(self.classes), 1.0)
-        return found
-
-    def _rows_of_system(self) -> float:
-        """Rows that the sample should have."""
-        rows = _ROWS_PER_WEIGHT * self.d
-        return min(rows, MOST_CHANCES / self.classes) if is_solved_by_sample(self) else rows
-
-
-def _solution(sums: ClassSums, *, seed: int) -> tuple[Vector, Whitening]:
-    """Solution of some rows, and what the second derivatives of the classes share there."""
-    theta = solve_sample(sums, seed)
-    return theta, _whitening(theta, seed, 0.0, sums)
-
-
-def _whitening(theta: Vector, seed: int, care: float, sums: ClassSums) -> Whitening:
-    point = Evaluation(theta, 0.0, np.empty(0), 0.0)
-    return sums.whitening(point, seed, care=care)

@@ -13,8 +13,9 @@ from antithetic.estimators.one_vs_rest import AllClasses, OneVsRest
 from antithetic.exact.class_sums import ClassSums
 from antithetic.exact.row_sums import RowSums
 from antithetic.problem import Problem
-from antithetic.problem.losses import Loss
+from antithetic.problem.losses import SOFTMAX, Loss
 from antithetic.problem.penalties import ElasticNet, Penalty
+from antithetic.problem.softmax import SoftmaxProblem
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,12 +57,6 @@ class Common:
         target = self.parts.target(block.y, number)
         return target, self.parts.weigh(target, block.weight, number)
 
-    def groups(self, target: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Group of each row for sampling: its class, +1 first; 0 for regression."""
-        if self.parts.classes is None:
-            return np.zeros(len(target), np.intp)
-        return target.astype(np.intp) if self.is_classed else (target < 0.0).astype(np.intp)
-
     def sums(
         self,
         X: Any,
@@ -74,8 +69,16 @@ class Common:
         if isinstance(self.parts, AllClasses):
             codes, many = target.astype(np.intp), self.parts.n_classes
             return ClassSums(X, codes, many, ElasticNet(), weight, centre, kind=kind)
-        problem = Problem(X, target, self.loss, ElasticNet(), weight, self.fit_intercept, None)
-        return RowSums(problem, centre)
+        return RowSums(self.problem_of(X, target, weight), centre)
+
+    def problem_of(
+        self, X: Any, target: NDArray[np.float64], weight: NDArray[np.float64] | None
+    ) -> Any:
+        """Problem of some rows, without the penalty."""
+        if isinstance(self.parts, AllClasses):
+            given = (weight, self.fit_intercept, None, self.parts.n_classes)
+            return SoftmaxProblem(X, target, SOFTMAX, ElasticNet(), *given)
+        return Problem(X, target, self.loss, ElasticNet(), weight, self.fit_intercept, None)
 
     def problem(self, block: Block) -> Problem:
         """Problem of a block's rows, of two classes or of a regression."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from antithetic._util.threads import limit_blas
 from antithetic._util.warnings import warn
 from antithetic.dask.blocks import Blocks
 from antithetic.dask.checkpoint import load, mark_data, save
@@ -18,13 +19,13 @@ from antithetic.dask.class_sums import ClassBlockSums
 from antithetic.dask.cluster import ClusterLostError, client_of
 from antithetic.dask.common import Common
 from antithetic.dask.moments import Census
-from antithetic.dask.newton import HISTORY, First, Reached, close, iterate_over
+from antithetic.dask.newton import HISTORY, First, Reached, iterate_over
 from antithetic.dask.reading import read_blocks
 from antithetic.dask.scan import Glance, Look, census_of, look
 from antithetic.dask.sums import BlockSums
 from antithetic.estimators.linear import LinearEstimator
-from antithetic.estimators.logistic_fit import LogisticFit, NewtonPlan, seed_of
-from antithetic.exact.solve import LEAST_TOL
+from antithetic.estimators.logistic_fit import NewtonPlan, seed_of
+from antithetic.exact.path import LEAST_TOL, Solved
 from antithetic.problem.losses import Loss
 
 
@@ -80,7 +81,7 @@ class BlockLearner(LinearEstimator):
         """Return the weights to start from; None to start from samples."""
         raise NotImplementedError
 
-    def _as_attributes(self, fit: LogisticFit, real: np.dtype[Any]) -> dict[str, Any]:
+    def _as_attributes(self, fit: Solved, real: np.dtype[Any]) -> dict[str, Any]:
         """Return the weights and the number of iterations in the form of the attributes."""
         raise NotImplementedError
 
@@ -91,7 +92,7 @@ class BlockLearner(LinearEstimator):
         sample_weight: Any,
         loss: Loss,
         common: Callable[[Census], Common],
-    ) -> tuple[LogisticFit, BlockData]:
+    ) -> tuple[Solved, BlockData]:
         """Look at the blocks, fit the model to them, and set the attributes.
 
         ``common`` returns the problem, once the rows are counted.
@@ -108,13 +109,13 @@ class BlockLearner(LinearEstimator):
             problem = common(census)
             kind = ClassBlockSums if problem.is_classed else BlockSums
             seed = seed_of(getattr(self, "random_state", None))
-            about = (client, blocks, problem, census, 0, self._after_loss(), seed)
+            about = (client, blocks, problem, census, 0, self._after_loss())
             return self._run(kind(*about), seen, seed), seen
 
     def _most_iterations(self) -> int:
         return int(self.max_iter)
 
-    def _run(self, sums: BlockSums | ClassBlockSums, seen: BlockData, seed: int) -> LogisticFit:
+    def _run(self, sums: BlockSums | ClassBlockSums, seen: BlockData, seed: int) -> Solved:
         """Fit and keep the result; on errors, keep the last complete iteration."""
         tol, most = max(float(self.tol), LEAST_TOL), self._most_iterations()
         path = self.checkpoint if most else None  # without iterations, there is nothing to resume
@@ -126,33 +127,22 @@ class BlockLearner(LinearEstimator):
         if self.verbose:
             print(f"{type(self).__name__}: {len(seen.blocks)} blocks of {seen.rows} rows in all")
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # very large rows end by rounding
+            # very large rows end by rounding; matrix products here are those of one thread
+            with np.errstate(over="ignore", invalid="ignore"), limit_blas(1):
                 for reached in iterate_over(sums, tol, most, seed, start):
-                    save(path, mark, reached.weights)
+                    save(path, mark, _weights(reached.fit))
                     if self.verbose:
                         _print_round(reached, time.perf_counter() - began)
-                assert reached is not None
-                reached = close(reached)
         except (KeyboardInterrupt, ClusterLostError):
             if reached is not None:
-                self._adopt(reached, seen, is_warm=start is not None)
+                self._adopt(reached, seen)
             raise
-        return self._adopt(reached, seen, is_warm=start is not None)
+        assert reached is not None
+        return self._adopt(reached, seen)
 
-    def _adopt(self, reached: Reached, seen: BlockData, *, is_warm: bool) -> LogisticFit:
+    def _adopt(self, reached: Reached, seen: BlockData) -> Solved:
         """Set the attributes to those of a fit."""
-        coef, intercepts = reached.weights
-        iterate, newton = reached.iterate, reached.newton
-        fit = LogisticFit(
-            np.array(np.atleast_2d(coef)),
-            np.atleast_1d(intercepts),
-            iterate.gap,
-            iterate.certified,
-            iterate.iterations,
-            iterate.ended or "max_iter",
-            newton.sizes,
-            newton.method,
-        )
+        fit = reached.fit
         table = np.array(reached.history).reshape(-1, len(HISTORY))
         history = {name: table[:, place] for place, name in enumerate(HISTORY)}
         attributes = {
@@ -160,12 +150,12 @@ class BlockLearner(LinearEstimator):
             "gap_certified_": bool(fit.certified),
             "n_rounds_": reached.rounds,
             "history_": {"epoch": np.arange(1, len(table) + 1), **history},
-            "plan_": NewtonPlan.of(fit, seen.rows, 1, is_warm=is_warm),
+            "plan_": NewtonPlan.of(fit, 1),
         }
         self.__dict__.update(attributes | self._as_attributes(fit, seen.real))
         return fit
 
-    def _warn_if_short(self, fit: LogisticFit) -> None:
+    def _warn_if_short(self, fit: Solved) -> None:
         """Warn if the gap is above the tolerance."""
         if not fit.is_short_of(float(self.tol)):
             return
@@ -181,8 +171,13 @@ class BlockLearner(LinearEstimator):
 
 
 def _print_round(reached: Reached, seconds: float) -> None:
-    objective = reached.iterate.point.objective
-    print(f"round {reached.rounds}: {seconds:.2f} s, objective {objective:.10g}", flush=True)
+    text = f"round {reached.rounds}: {seconds:.2f} s, objective {reached.objective:.10g}"
+    print(text, flush=True)
+
+
+def _weights(fit: Solved) -> First:
+    """Weights and intercepts; with two classes, one row and one number."""
+    return (fit.coef, fit.intercept) if len(fit.coef) > 1 else (fit.coef[0], fit.intercept[0])
 
 
 def _check_alike(glances: list[Glance]) -> None:

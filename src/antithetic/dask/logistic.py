@@ -20,13 +20,14 @@ from antithetic.dask.predictor import BlockPredictor
 from antithetic.dask.scan import Glance
 from antithetic.estimators import logistic
 from antithetic.estimators.logistic_base import LogisticParameters
-from antithetic.estimators.logistic_fit import LogisticFit, separation, strengths
+from antithetic.estimators.logistic_fit import separation, strengths
 from antithetic.estimators.one_vs_rest import (
     AllClasses,
     OneVsRest,
     check_classes,
     weights_of_classes,
 )
+from antithetic.exact.path import Solved
 from antithetic.problem.losses import LOSSES
 
 
@@ -35,13 +36,13 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
 ):
     """Logistic regression of data in blocks: :class:`antithetic.LogisticRegression` on Dask.
 
-    It minimises the same objective with the same iterations, for two classes or many. First, one
-    worker solves a sample of the rows, drawn from all blocks. Then each iteration needs only sums
-    from the blocks: the objective and the gradient. A fit takes about ten rounds over all blocks,
-    or two to five times as many with many classes. Columns need not be scaled, and rows may be
-    sorted. ``gap_`` is a bound on the distance of the objective from its optimum. Sums are added in
-    the order of the blocks, so the result does not depend on the workers, nor on which of them are
-    lost during the fit, provided that all machines have the same type of CPU.
+    It minimises the same objective with the same iterations, for two classes or many. First, a
+    sample of the rows, drawn from all blocks, is brought to this process and solved. Then each
+    iteration needs only sums from the blocks, which also bound the gap. A fit takes about ten
+    rounds over all blocks, or up to twice as many with an L1 penalty. Columns need not be scaled,
+    and rows may be sorted. ``gap_`` is a bound on the distance of the objective from its optimum.
+    Sums are added in the order of the blocks, so the result does not depend on the workers, nor on
+    which of them are lost during the fit, provided that all machines have the same type of CPU.
 
     Parameters
     ----------
@@ -53,9 +54,9 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         Maximum number of iterations over all rows. Most take one round each.
     verbose : int, default=0
         1 prints a line per iteration. Dask's dashboard shows tasks as ``antithetic-look``,
-        ``antithetic-sample``, ``antithetic-solve``, ``antithetic-gradient``, ``antithetic-hessian``
-        (``antithetic-data-hessian`` with many classes) and ``antithetic-scaled-dual``
-        (``antithetic-moved-dual``), which computes the bound on the gap.
+        ``antithetic-sample``, ``antithetic-gradient`` and ``antithetic-after``, one for each
+        iteration; ``antithetic-restored-cost`` and ``antithetic-scaled-dual`` bound the gap if an
+        iteration has not done so.
     warm_start : bool, default=False
         Whether ``fit`` starts from the weights of the last call instead of a sample.
     client : Client, str or None, default=None
@@ -70,7 +71,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
     classes_, coef_, intercept_, n_iter_, gap_, gap_certified_, plan_
         As in :class:`antithetic.LogisticRegression`.
     n_rounds_ : int
-        Passes over all blocks: the first look, the sample, the iterations and the bound on the gap.
+        Passes over all blocks: the first look, the sample and the iterations.
     history_ : dict of str to ndarray of shape (n_iter,)
         After each iteration: ``"epoch"``, ``"seconds"`` since the fit began, ``"rounds"`` so far,
         ``"objective"`` (mean loss plus penalty) and the norm of its ``"gradient"``.
@@ -79,8 +80,8 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
 
     Notes
     -----
-    Blocks stay on the workers that read them. Only a sample is collected on one worker: at most
-    200 rows per column or 1/256 of all rows, whichever is more, and at most 128 MB.
+    Blocks stay on the workers that read them. Only a sample is brought to this process: up to some
+    600 rows per column, or all rows if these are few, and at most 1 GB or a quarter of the memory.
 
     Examples
     --------
@@ -212,7 +213,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         first = self._first_weights(self.n_features_in_)
         return (first[0][0], first[1][0]) if first and len(self.classes_) == 2 else first
 
-    def _as_attributes(self, fit: LogisticFit, real: np.dtype[Any]) -> dict[str, Any]:
+    def _as_attributes(self, fit: Solved, real: np.dtype[Any]) -> dict[str, Any]:
         return {
             "coef_": fit.coef.astype(real),
             "intercept_": fit.intercept.astype(real),

@@ -12,10 +12,9 @@ from scipy import sparse
 
 from antithetic.dask.blocks import Block
 from antithetic.dask.common import Common
+from antithetic.problem.columns import ColumnMoments, Columns, columns_from, joined, moments_of
 from antithetic.problem.constant import best_constant
 from antithetic.problem.losses import Loss
-
-_ROWS_OF_CENTRE = 1000  # of a block: enough for rough means of its columns
 
 Vector = NDArray[np.float64]
 
@@ -27,8 +26,8 @@ class BlockMoments(NamedTuple):
     ----------
     weights, squares : ndarray of shape (n_classes,) or (1,)
         Sums of the weights of each class, or of all rows for regression, and of their squares.
-    centre, spreads, filled : ndarray of shape (d,)
-        Approximate mean of each column, mean of its squares, and share of entries that are not 0.
+    columns : tuple of ColumnMoments
+        Of the rows of each class, if there are at most two; otherwise of all rows.
     mean, spread, loss : float
         For regression: weighted mean of the targets, and sums of the losses if it is predicted for
         all rows, and at zero predictions.
@@ -38,16 +37,14 @@ class BlockMoments(NamedTuple):
 
     weights: Vector
     squares: Vector
-    centre: Vector
-    spreads: Vector
-    filled: Vector
+    columns: tuple[ColumnMoments, ...]
     mean: float
     spread: float
     loss: float
     entries: float
 
 
-def moments_of(block: Block, codes: NDArray[np.intp], many: int, loss: Loss) -> BlockMoments:
+def sums_of(block: Block, codes: NDArray[np.intp], many: int, loss: Loss) -> BlockMoments:
     """Sums over a block whose rows have the classes ``codes``, of ``many`` classes."""
     n, weight = block.X.shape[0], block.weight
     ones = np.bincount(codes, minlength=many).astype(np.float64)
@@ -66,27 +63,15 @@ def moments_of(block: Block, codes: NDArray[np.intp], many: int, loss: Loss) -> 
         spread = loss.mean(y, constant, weight) * n
         at_zero = loss.mean(y, np.zeros(n), weight) * n
     entries = block.X.nnz / n if sparse.issparse(block.X) else float(block.X.shape[1])
-    return BlockMoments(weights, squares, *_columns(block), mean, spread, at_zero, entries)
+    return BlockMoments(weights, squares, _columns(block, codes), mean, spread, at_zero, entries)
 
 
-def _columns(block: Block) -> tuple[Vector, Vector, Vector]:
-    """Means of columns and of their squares, and how full they are, from evenly spaced rows.
-
-    Rows of weight zero may hold anything, and are left out unless there are no others.
-    """
-    some = block.X
-    if block.weight is not None and block.weight.any():
-        counted = np.flatnonzero(block.weight)
-        some = some[counted[:: max(1, len(counted) // _ROWS_OF_CENTRE)]]
-    else:
-        some = some[:: max(1, some.shape[0] // _ROWS_OF_CENTRE)]
-    with np.errstate(over="ignore", invalid="ignore"):
-        some = some.astype(np.float64)
-        if sparse.issparse(some):
-            means = [np.ravel(part.mean(axis=0)) for part in (some, some.multiply(some))]
-            filled = np.bincount(some.indices, minlength=some.shape[1]) / some.shape[0]
-            return means[0], means[1], filled
-        return some.mean(axis=0), np.square(some).mean(axis=0), np.ones(some.shape[1])
+def _columns(block: Block, codes: NDArray[np.intp]) -> tuple[ColumnMoments, ...]:
+    many = int(codes.max()) + 1
+    if many != 2:
+        return (moments_of(block.X, block.weight),)
+    weight = np.ones(len(codes)) if block.weight is None else block.weight
+    return tuple(moments_of(block.X, weight * (codes == k)) for k in range(2))
 
 
 def join_means(loss: Loss, parts: Sequence[tuple[float, float, float]]) -> tuple[float, float]:
@@ -119,8 +104,9 @@ class Census:
         Rows of each class in each block, or of each block for regression.
     weights, squares : ndarray of shape (n_classes,) or (1,)
         Sums of the weights of each class, and of their squares.
-    centre, spreads, filled : ndarray of shape (d,)
-        As in :class:`BlockMoments`.
+    columns : list of tuple of int and ColumnMoments
+        Moments of the columns of the rows of some blocks and, if these have at most two classes,
+        of one class, with its number.
     mean, spread, loss : float
         As in :class:`BlockMoments`.
     row_bytes : float
@@ -133,9 +119,7 @@ class Census:
     counts: NDArray[np.intp]
     weights: Vector
     squares: Vector
-    centre: Vector
-    spreads: Vector
-    filled: Vector
+    columns: list[tuple[int, ColumnMoments]]
     mean: float
     spread: float
     loss: float
@@ -145,14 +129,23 @@ class Census:
     @property
     def d(self) -> int:
         """Number of columns."""
-        return len(self.centre)
+        return len(self.columns[0][1].mean)
 
-    def by_group(self, common: Common, problem: int) -> NDArray[np.intp]:
-        """Rows of each block by group of one problem, shape (n_blocks, groups)."""
-        if common.parts.classes is None or common.is_classed:
-            return self.counts
-        own = self.counts[:, common.parts.positive(problem)]
-        return np.stack([own, self.counts.sum(axis=1) - own], axis=1)
+    def columns_of(self, common: Common, problem: int) -> Columns:
+        """Means and variances of the columns, whose rows count as the problem weighs them."""
+        weight_of = None if common.is_classed else common.parts.weights
+        seen = joined(
+            [
+                one if weight_of is None else one._replace(weight=one.weight * weight_of[place])
+                for place, one in self.columns
+            ]
+        )
+        counts = np.empty(0)
+        if common.parts.classes is not None:
+            counts = self.weights_by_group(common, problem)[0]
+            counts = counts if common.is_classed else counts[::-1]
+            seen = seen._replace(weight=float(counts.sum()))
+        return columns_from(seen, counts, fit_intercept=common.fit_intercept)
 
     def weights_by_group(self, common: Common, problem: int) -> tuple[Vector, Vector]:
         """Sums of weights, and of their squares, of the groups of one problem."""

@@ -15,8 +15,8 @@ from antithetic.dask.newton import First
 from antithetic.dask.predictor import BlockPredictor
 from antithetic.dask.scan import Glance
 from antithetic.estimators import regression
-from antithetic.estimators.logistic_fit import LogisticFit
 from antithetic.estimators.one_vs_rest import OneVsRest
+from antithetic.exact.path import Solved
 from antithetic.exact.solve import check_mean
 from antithetic.problem.penalties import ElasticNet
 
@@ -76,7 +76,7 @@ class _BlockRegressor(  # type: ignore[misc]  # scikit-learn is untyped
     def _start(self) -> First | None:
         return self._first_weights(self.n_features_in_)
 
-    def _as_attributes(self, fit: LogisticFit, real: np.dtype[Any]) -> dict[str, Any]:
+    def _as_attributes(self, fit: Solved, real: np.dtype[Any]) -> dict[str, Any]:
         return {
             "coef_": fit.coef[0].astype(real),
             "intercept_": float(fit.intercept.astype(real)[0]),

@@ -14,7 +14,7 @@ from scipy import sparse
 from antithetic.dask.blocks import Block, Blocks, one_thread, open_block
 from antithetic.dask.cluster import gather
 from antithetic.dask.mapping import map_blocks
-from antithetic.dask.moments import BlockMoments, Census, join_means, moments_of
+from antithetic.dask.moments import BlockMoments, Census, join_means, sums_of
 from antithetic.estimators.one_vs_rest import classes_of
 from antithetic.problem.losses import Loss
 
@@ -91,7 +91,7 @@ def glance(number: int, parts: Sequence[Any], aim: Look) -> Glance:
             counts if aim.loss.classification else counts[:0],
             float(n if block.weight is None else block.weight.sum()),
             _mark(block) if aim.marks else "",
-            moments_of(block, codes, len(counts), aim.loss),
+            sums_of(block, codes, len(counts), aim.loss),
         )
 
 
@@ -134,21 +134,15 @@ def census_of(glances: list[Glance], classes: NDArray[Any] | None, loss: Loss) -
     many = 1 if classes is None else len(classes)
     counts = np.zeros((len(glances), many), np.intp)
     weights, squares = np.zeros(many), np.zeros(many)
+    columns = []
     seen = [(k, one, one.moments) for k, one in enumerate(glances) if one.moments is not None]
     for k, one, sums in seen:
         places = np.zeros(1, np.intp) if classes is None else np.searchsorted(classes, one.classes)
         counts[k, places] = one.rows if classes is None else one.counts
         weights[places] += sums.weights
         squares[places] += sums.squares
+        columns += list(zip(places.tolist(), sums.columns, strict=False))
     rows = int(counts.sum())
-    # blocks count as their weights say: those of weight zero may hold anything
-    lengths = np.array([sums.weights.sum() for *_, sums in seen])
-    lengths /= max(float(lengths.sum()), float(np.finfo(np.float64).tiny))
-
-    def mean_of(name: str) -> NDArray[np.float64]:
-        found: NDArray[np.float64] = lengths @ np.array([getattr(sums, name) for *_, sums in seen])
-        return np.where(np.isfinite(found), found, 0.0)
-
     real = np.dtype(seen[0][1].kind.split()[0])
     is_sparse = seen[0][1].kind.endswith("sparse")
     entry_bytes = real.itemsize + (4 if is_sparse else 0)
@@ -161,12 +155,10 @@ def census_of(glances: list[Glance], classes: NDArray[Any] | None, loss: Loss) -
         counts,
         weights,
         squares,
-        mean_of("centre"),
-        mean_of("spreads"),
-        mean_of("filled"),
+        columns,
         mean,
         spread,
         float(sum(sums.loss for *_, sums in seen)),
-        entry_bytes * float(mean_of("entries")),
+        entry_bytes * sum(one.rows * sums.entries for _, one, sums in seen) / rows,
         real == np.float32,
     )

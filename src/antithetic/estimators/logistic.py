@@ -22,11 +22,10 @@ class LogisticRegression(LogisticModel):
     improvement that is left.
 
     It minimises ``C * sum_i s_i loss_i + (1 - l1_ratio) / 2 |w|^2 + l1_ratio |w|_1``, as
-    scikit-learn's class of the same name does, by quasi-Newton steps on growing samples of the
-    rows, and then on all of them. With more than two classes the loss is the cross-entropy of all
-    of them (multinomial); large models begin with an epoch of stochastic gradient descent. Columns
-    need not be scaled. ``tol`` says how close to the optimum a fit ends, and ``gap_`` how close it
-    came.
+    scikit-learn's class of the same name does, by Newton's method: samples of the rows, drawn by
+    importance, come first, and their Hessian steers a few steps over all rows. With more than two
+    classes the loss is the cross-entropy of all of them (multinomial). Columns need not be scaled.
+    ``tol`` says how close to the optimum a fit ends, and ``gap_`` how close it came.
 
     Parameters
     ----------
@@ -86,7 +85,7 @@ class LogisticRegression(LogisticModel):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts; zero without one. Those of many classes sum to zero.
     n_iter_ : ndarray of shape (1,)
-        Iterations over all rows; epochs, if dual ascent was enough.
+        Iterations over all rows; epochs, if dual ascent converged.
     gap_ : float
         Bound on the distance of the objective from its optimum, in units of ``f_0 - f*``; see
         ``tol``. It can be above ``tol`` if ``max_iter`` or rounding ended the fit.
@@ -179,8 +178,7 @@ class LogisticRegression(LogisticModel):
         Returns
         -------
         self : object
-            The fitted estimator. After Ctrl-C it holds the weights before the last iteration; if
-            the fit is a single kernel call, those of the previous fit, if there was one.
+            The fitted estimator. After Ctrl-C it holds the weights before the last iteration.
         """
         C, l1_ratio = self._read_penalty()
         check_jobs(self.n_jobs)
@@ -190,10 +188,8 @@ class LogisticRegression(LogisticModel):
             check = self._check_now_or_later(data)
             penalty = strengths(C, l1_ratio, data.X.shape[0])
             start = self._first_weights(data.X.shape[1])
-            with fit_context(self, data.shown(), int(self.max_iter) + 1):
-                fit = self._fit_at_once(data, penalty, start)
-                if fit is None:
-                    with threads_for(self.n_jobs) as threads:
-                        fit = self._run(data, penalty, start, threads, check)
+            hooks = fit_context(self, data.shown(), int(self.max_iter) + 1)
+            with hooks, threads_for(self.n_jobs) as threads:
+                fit = self._run(data, penalty, start, threads, check)
         self._warn_after_fit(fit, data, C)
         return self

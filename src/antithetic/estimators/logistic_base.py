@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model._base import LinearClassifierMixin
@@ -20,13 +19,10 @@ from antithetic.estimators.callbacks import (
     CallbackSupportMixin,
     Iterations,
     StoppedByCallback,
-    is_observed,
 )
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.linear import LinearEstimator, predicting
 from antithetic.estimators.logistic_fit import (
-    Effort,
-    LogisticFit,
     NewtonPlan,
     are_partly_separated,
     are_separated,
@@ -41,12 +37,10 @@ from antithetic.estimators.one_vs_rest import (
     classes_of,
     weights_of_classes,
 )
-from antithetic.exact.solve import LEAST_TOL
+from antithetic.exact.path import LEAST_TOL, Effort, Solved, solve_path
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton import solve_at_once, solve_path
-from antithetic.solvers.newton.few_rows import are_few_rows
 
 _WEAK = 1e8  # a C of which more iterations may be of no use
 
@@ -162,13 +156,13 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         start: Any,
         threads: int,
         check: Callable[[], object] | None = None,
-    ) -> LogisticFit:
+    ) -> Solved:
         """Fit, and take over the result; on Ctrl-C, that before the last iteration."""
-        fitted = partial(_attributes, data.X, threads, start is not None)
+        fitted = partial(_attributes, data.X.dtype, threads)
         iterations = Iterations(self, data.shown(), fitted)
-        effort = self._effort(threads)._replace(watch=iterations.watch, check=check)
+        effort = self._effort()._replace(watch=iterations.watch)
         try:
-            fit = self._solve(data, [penalty], start, effort)[0]
+            fit = self._solve(data, [penalty], start, effort, threads, check)[0]
             iterations.close()
         except StoppedByCallback:
             assert iterations.last is not None
@@ -180,71 +174,51 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         self._take(fit, fitted)
         return fit
 
-    def _take(self, fit: LogisticFit, fitted: Callable[[LogisticFit], dict[str, Any]]) -> None:
+    def _take(self, fit: Solved, fitted: Callable[[Solved], dict[str, Any]]) -> None:
         """Take over a result."""
         self.__dict__.update(fitted(fit))
         if self.verbose:
             print(f"{type(self).__name__}: gap {fit.gap:.1e} ({self.plan_.why})")
-
-    def _fit_at_once(
-        self, data: TrainingData, penalty: ElasticNet, start: Any
-    ) -> LogisticFit | None:
-        """Fit few rows of two classes in one call; None for others, and if callbacks watch."""
-        few = are_few_rows(data.X, [penalty]) and len(self.classes_) == 2
-        if not few or is_observed(self):
-            return None
-        tol, max_iter = max(float(self.tol), LEAST_TOL), int(self.max_iter)
-        begin = None if start is None else (start[0][0], float(start[1][0]))
-        with np.errstate(over="ignore", invalid="ignore"):  # rows that large end by rounding
-            found = solve_at_once(self._problem(data, penalty), [penalty], tol, max_iter, begin)
-        if found is None:
-            return None
-        fit = LogisticFit.of(found[0])
-        self._take(fit, partial(_attributes, data.X, 1, start is not None))
-        return fit
 
     def _problem(self, data: TrainingData, penalty: ElasticNet) -> Problem:
         """The objective of two classes."""
         target, intercept = OneVsRest(self.classes_).target(data.y, 0), bool(self.fit_intercept)
         return Problem(data.X, target, LOSSES["log_loss"], penalty, data.weight, intercept, None)
 
-    def _effort(self, threads: int) -> Effort:
+    def _effort(self) -> Effort:
         tol = max(float(self.tol), LEAST_TOL)
-        return Effort(tol, int(self.max_iter), seed_of(self.random_state), threads)
+        return Effort(tol, int(self.max_iter), seed_of(self.random_state))
 
     def _solve(
-        self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
-    ) -> list[LogisticFit]:
+        self,
+        data: TrainingData,
+        penalties: list[ElasticNet],
+        start: Any,
+        effort: Effort,
+        threads: int,
+        check: Callable[[], object] | None = None,
+    ) -> list[Solved]:
         """Minimise with each penalty in turn, each from the weights of the one before.
 
         ``start`` holds weights of shape (k, d) and intercepts of shape (k,) for the first, or is
-        None.
+        None. ``check`` raises an error if an entry of the rows is not finite.
         """
-        solve = self._fit_two if len(self.classes_) == 2 else self._fit_many
         with np.errstate(over="ignore", invalid="ignore"):  # rows that large end by rounding
-            return solve(data, penalties, start, effort)
+            if len(self.classes_) > 2:
+                return self._solve_many(data, penalties, start, effort, threads)
+            problem = self._problem(data, penalties[0])
+            begin = None if start is None else (start[0][0], float(start[1][0]))
+            return solve_path(problem, penalties, effort, start=begin, threads=threads, check=check)
 
-    def _fit_two(
-        self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
-    ) -> list[LogisticFit]:
-        watch = effort.watch
-        found = solve_path(
-            self._problem(data, penalties[0]),
-            penalties,
-            tol=effort.tol,
-            max_iter=effort.max_iter,
-            start=None if start is None else (start[0][0], float(start[1][0])),
-            seed=effort.seed,
-            threads=effort.threads,
-            watch=None if watch is None else lambda so_far: watch(lambda: LogisticFit.of(so_far())),
-            check=effort.check,
-        )
-        return [LogisticFit.of(solved) for solved in found]
-
-    def _fit_many(
-        self, data: TrainingData, penalties: list[ElasticNet], start: Any, effort: Effort
-    ) -> list[LogisticFit]:
-        from antithetic.solvers.newton.multinomial import class_sums_of, solve_classes
+    def _solve_many(
+        self,
+        data: TrainingData,
+        penalties: list[ElasticNet],
+        start: Any,
+        effort: Effort,
+        threads: int,
+    ) -> list[Solved]:
+        from antithetic.exact.many_classes import class_sums_of, solve_classes
 
         labels = np.searchsorted(self.classes_, data.y)
         sums = class_sums_of(
@@ -254,21 +228,11 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             penalties[0],
             data.weight,
             fit_intercept=bool(self.fit_intercept),
-            threads=effort.threads,
+            threads=threads,
         )
-        watch = effort.watch
-        found = solve_classes(
-            sums,
-            penalties,
-            tol=effort.tol,
-            max_iter=effort.max_iter,
-            start=start,
-            seed=effort.seed,
-            watch=None if watch is None else lambda so_far: watch(lambda: LogisticFit(*so_far())),
-        )
-        return [LogisticFit(*solved) for solved in found]
+        return solve_classes(sums, penalties, effort, start=start)
 
-    def _warn_after_fit(self, fit: LogisticFit, data: TrainingData, C: float) -> None:
+    def _warn_after_fit(self, fit: Solved, data: TrainingData, C: float) -> None:
         if math.isinf(C) and are_separated(data, self.classes_, fit):
             warn(separation(), ConvergenceWarning)
         elif math.isinf(C) and are_partly_separated(
@@ -278,7 +242,7 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         elif fit.is_short_of(float(self.tol)):
             warn(self._shortfall(fit, data.X, C), ConvergenceWarning)
 
-    def _shortfall(self, fit: LogisticFit, X: Any, C: float) -> str:
+    def _shortfall(self, fit: Solved, X: Any, C: float) -> str:
         names = getattr(self, "feature_names_in_", None)
         return shortfall(
             fit,
@@ -350,14 +314,13 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         return scores
 
 
-def _attributes(X: Any, threads: int, is_warm: bool, fit: LogisticFit) -> dict[str, Any]:
+def _attributes(dtype: Any, threads: int, fit: Solved) -> dict[str, Any]:
     """Public attributes of a fit."""
-    dtype, is_sparse = X.dtype, sparse.issparse(X)
     return {
         "coef_": fit.coef.astype(dtype, copy=False),
         "intercept_": fit.intercept.astype(dtype, copy=False),
         "n_iter_": np.array([fit.iterations], dtype=np.int32),
         "gap_": float(fit.gap),
         "gap_certified_": bool(fit.certified),
-        "plan_": NewtonPlan.of(fit, X.shape[0], threads, is_warm=is_warm, is_sparse=is_sparse),
+        "plan_": NewtonPlan.of(fit, threads),
     }

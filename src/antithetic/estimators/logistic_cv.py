@@ -278,13 +278,14 @@ class LogisticRegressionCV(LogisticRegression):
             if stopped.is_set():
                 raise KeyboardInterrupt
 
-        effort = self._effort(threads // at_once)._replace(watch=look)
+        effort = self._effort()._replace(watch=look)
+        solve = partial(self._solve, threads=threads // at_once)
         scores = partial(scores_of, self.classes_, self.scoring, score_params)
 
         def follow(fold: Fold) -> list[Path]:
             train = data.take(fold[0])
             return [
-                find_path(train, data, fold[1], Cs, float(l1_ratio), effort, self._solve, scores)
+                find_path(train, data, fold[1], Cs, float(l1_ratio), effort, solve, scores)
                 for l1_ratio in l1_ratios
             ]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,11 @@ from sklearn.utils import check_random_state
 
 from antithetic._util.threads import count_threads, limit_blas, threads_of
 from antithetic.estimators.data import LARGEST_SEED, TrainingData
-from antithetic.exact.solve import LEAST_TOL
+from antithetic.exact.path import Solved, sums_of
+from antithetic.exact.separation import leads_away
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet, elastic_net
-from antithetic.solvers.newton import Solved, sums_of
-from antithetic.solvers.newton.goal import FEW_ROWS
-from antithetic.solvers.newton.separation import leads_away
 
 _FAR = 1e4  # times its spread, or another column's size: a column that rounding may come from
 _NO_SPREAD = 1e-12  # of a column's size: such a column is constant up to rounding
@@ -36,15 +34,14 @@ class NewtonPlan:
     Attributes
     ----------
     method : str
-        How steps are found: "newton" (from a matrix of second derivatives), "L-BFGS" (from its
-        diagonal and the steps before, where columns hardly depend on each other), "conjugate
-        gradients", "dual ascent" (one row at a time, if sparse data have fewer rows than columns),
-        with an L1 penalty and very many weights "working set", with many classes "whitened L-BFGS"
-        (from a matrix that all classes share, or one for each of them), or on Dask "sampled newton"
-        (from products with the second derivatives of a sample). "least squares" needs no steps: the
-        products of all columns with each other have the minimum.
+        How steps are found: "newton" (from a matrix of second derivatives, of a sample or of all
+        rows), "conjugate gradients" (from products with it), "dual ascent" (one row at a time, if
+        sparse data have fewer rows than columns), with an L1 penalty and very many weights "working
+        set", or with many classes "whitened L-BFGS" (from a matrix that all classes share). "least
+        squares" needs no steps: the products of all columns with each other have the minimum.
     samples : tuple of int
-        Rows of the samples that were used before all rows were; empty if there were none.
+        Rows of the samples that were solved before all rows were visited; empty if there were none.
+        Their rows are drawn by importance.
     threads : int
         Maximum number of threads of a pass over the rows; few rows use fewer.
     why : str
@@ -57,104 +54,9 @@ class NewtonPlan:
     why: str
 
     @classmethod
-    def of(
-        cls, fit: LogisticFit, n: int, threads: int, *, is_warm: bool, is_sparse: bool = False
-    ) -> NewtonPlan:
-        """Plan of a fit of so many rows."""
-        d = fit.coef.size
-        if fit.method == "least squares":
-            why = f"one visit to all rows, since the products of {d} features are enough to find"
-            return cls(fit.method, (), threads, f"{why} the minimum of squared errors")
-        if fit.method == "dual ascent":
-            why = "coordinate ascent on the dual, since there are fewer rows than features; it was"
-            why += " enough"
-            return cls(fit.method, fit.samples, threads, why)
-        if fit.samples or fit.method == "sampled newton":
-            first = "samples first, since far from the optimum they are accurate enough"
-        elif is_warm:
-            first = "all rows from the start, since the fit began with given weights"
-        elif fit.has_epoch:
-            first = "an epoch of stochastic gradient descent first, "
-            is_one = len(fit.coef) == 1
-            first += "since samples miss rare features" if is_one else "which costs one pass"
-        elif fit.has_means:
-            first = "a step from the means of the classes first, which needs no scores"
-        elif is_sparse and d > n and fit.method == "conjugate gradients" and fit.certified:
-            first = "coordinate ascent on the dual first, since there are fewer rows than features"
-        elif len(fit.coef) > 1 and n >= FEW_ROWS:
-            first = "all rows from the start, since neither samples nor an epoch of stochastic"
-            first += " gradient descent would pay"
-        else:
-            shape = "features" if len(fit.coef) == 1 else "weights"
-            first = f"all rows from the start, since {n} rows are too few to sample for {d} {shape}"
-        matrix = f"a matrix of {d} x {d} second derivatives "
-        if fit.method == "newton":
-            matrix += "is small enough"
-        elif fit.method == "sampled newton":
-            matrix += "would be too large, and a sample of the rows is enough for products with it"
-        elif fit.method == "L-BFGS":
-            matrix += "would cost more than the passes that it saves: features hardly depend on"
-            matrix += " each other"
-        elif fit.method == "whitened L-BFGS":
-            matrix += "would cost more than the passes that it saves: smaller ones, shared by all"
-            matrix += " classes or one for each, are enough"
-        else:
-            matrix += "would cost more than products with it"
-        return cls(fit.method, fit.samples, threads, f"{first}; {fit.method}, since {matrix}")
-
-
-class Effort(NamedTuple):
-    """How far a fit goes.
-
-    Attributes
-    ----------
-    tol : float
-    max_iter : int
-    seed : int
-    threads : int
-    watch : callable or None
-        Called before each iteration over all rows, with a function that gives the
-        :class:`LogisticFit` so far.
-    check : callable or None
-        Raises an error if an entry of the rows is not finite; None where that is known.
-    """
-
-    tol: float
-    max_iter: int
-    seed: int
-    threads: int
-    watch: Callable[[Callable[[], LogisticFit]], object] | None = None
-    check: Callable[[], object] | None = None
-
-
-class LogisticFit(NamedTuple):
-    """Weights of one fit, a row of them for two classes and one per class for more.
-
-    ``gap``, ``certified``, ``iterations``, ``ended``, ``samples`` and ``method`` are those of
-    :class:`antithetic.solvers.newton.Solved`; ``has_epoch`` says whether an epoch of stochastic
-    gradient descent came first, ``has_means`` whether a step from the means of the classes did.
-    """
-
-    coef: NDArray[np.float64]
-    intercept: NDArray[np.float64]
-    gap: float
-    certified: bool
-    iterations: int
-    ended: str
-    samples: tuple[int, ...]
-    method: str
-    has_epoch: bool = False
-    has_means: bool = False
-
-    @classmethod
-    def of(cls, solved: Solved) -> LogisticFit:
-        """Fit of two classes."""
-        coef, intercept = solved.coef[None, :], np.array([solved.intercept])
-        return cls(coef, intercept, *solved[2:])
-
-    def is_short_of(self, tol: float) -> bool:
-        """Whether the fit ended before its gap was small enough."""
-        return self.ended in ("max_iter", "rounding") and not self.gap <= max(tol, LEAST_TOL)
+    def of(cls, fit: Solved, threads: int) -> NewtonPlan:
+        """Return the plan of a fit, with the reasons in the order in which it chose."""
+        return cls(fit.method, fit.samples, threads, "; ".join(fit.why))
 
 
 def strengths(C: float, l1_ratio: float, n: int) -> ElasticNet:
@@ -194,7 +96,7 @@ def threads_for(n_jobs: int | None) -> Iterator[int]:
 # ---- warnings
 
 
-def are_separated(data: TrainingData, classes: NDArray[Any], fit: LogisticFit) -> bool:
+def are_separated(data: TrainingData, classes: NDArray[Any], fit: Solved) -> bool:
     """Whether every row that counts is on the right side, so that larger weights are better."""
     scores = data.X @ fit.coef.T.astype(data.X.dtype) + fit.intercept
     if len(classes) == 2:
@@ -208,7 +110,7 @@ def are_separated(data: TrainingData, classes: NDArray[Any], fit: LogisticFit) -
 
 
 def are_partly_separated(
-    data: TrainingData, classes: NDArray[Any], fit: LogisticFit, fit_intercept: bool
+    data: TrainingData, classes: NDArray[Any], fit: Solved, fit_intercept: bool
 ) -> bool:
     """Whether growing weights separate some rows of two classes ever better, and not the others."""
     if len(classes) != 2:
@@ -239,7 +141,7 @@ def separation() -> str:
 
 
 def shortfall(
-    fit: LogisticFit,
+    fit: Solved,
     X: Any,
     *,
     tol: float,

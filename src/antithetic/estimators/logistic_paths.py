@@ -14,16 +14,14 @@ from sklearn.utils.validation import _check_method_params
 
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.logistic import LogisticRegression
-from antithetic.estimators.logistic_fit import Effort, LogisticFit, strengths
+from antithetic.estimators.logistic_fit import strengths
+from antithetic.exact.path import Effort, Solved
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton.few_rows import are_few_rows
 
 Fold: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
 Place: TypeAlias = tuple[int, int]  # of an l1_ratio and of a C
-Solve: TypeAlias = Callable[[TrainingData, list[ElasticNet], Any, Effort], list[LogisticFit]]
-Score: TypeAlias = Callable[
-    [list[LogisticFit], TrainingData, NDArray[np.intp]], NDArray[np.float64]
-]
+Solve: TypeAlias = Callable[[TrainingData, list[ElasticNet], Any, Effort], list[Solved]]
+Score: TypeAlias = Callable[[list[Solved], TrainingData, NDArray[np.intp]], NDArray[np.float64]]
 
 _AT_ONCE = ("accuracy", "neg_log_loss")
 _MOST_LOSS = -float(np.log(np.finfo(np.float64).eps))
@@ -32,7 +30,7 @@ _MOST_LOSS = -float(np.log(np.finfo(np.float64).eps))
 class Path(NamedTuple):
     """Fits of one fold with one ``l1_ratio``, in the order in which ``Cs`` were given."""
 
-    fits: list[LogisticFit]
+    fits: list[Solved]
     scores: NDArray[np.float64]
 
 
@@ -49,8 +47,6 @@ def find_path(
     """Fit the rows of a fold from strong to weak penalties, and score the rows that it left out."""
     order = np.argsort(Cs, kind="stable")
     penalties = [strengths(float(C), l1_ratio, train.X.shape[0]) for C in Cs[order]]
-    if are_few_rows(train.X, penalties):  # which are solved in one call if nobody watches
-        effort = effort._replace(watch=None)
     found = solve(train, penalties, None, effort)
     fits = [found[place] for place in np.argsort(order)]
     return Path(fits, score(fits, data, test))
@@ -60,7 +56,7 @@ def scores_of(
     classes: NDArray[Any],
     scoring: Any,
     params: dict[str, Any],
-    fits: list[LogisticFit],
+    fits: list[Solved],
     data: TrainingData,
     test: NDArray[np.intp],
 ) -> NDArray[np.float64]:
@@ -88,7 +84,7 @@ def scores_of(
 
 
 def _scores_at_once(
-    scoring: str, fits: list[LogisticFit], X: Any, is_second: NDArray[np.bool_], weight: Any
+    scoring: str, fits: list[Solved], X: Any, is_second: NDArray[np.bool_], weight: Any
 ) -> NDArray[np.float64]:
     """Score all fits of two classes in one pass: scikit-learn's checks take longer than fits."""
     coef = np.concatenate([fit.coef for fit in fits])
@@ -154,7 +150,7 @@ class Paths:
             [[[self._row(fit) for fit in path.fits] for path in fold] for fold in self.found]
         )
 
-    def _row(self, fit: LogisticFit) -> NDArray[np.float64]:
+    def _row(self, fit: Solved) -> NDArray[np.float64]:
         return np.column_stack([fit.coef, fit.intercept]) if self.fit_intercept else fit.coef
 
     def best(self) -> Place:

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn import linear_model
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
@@ -26,17 +25,16 @@ from antithetic.estimators.callbacks import (
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.linear import LinearEstimator, RegressionPredictor
 from antithetic.estimators.logistic_fit import (
-    LogisticFit,
     NewtonPlan,
     seed_of,
     shortfall,
     threads_for,
 )
-from antithetic.exact.solve import LEAST_TOL, check_mean, solve_exactly
+from antithetic.exact.path import LEAST_TOL, Solved
+from antithetic.exact.solve import check_mean, solve_exactly
 from antithetic.problem import Problem
 from antithetic.problem.losses import ALL_LOSSES, LOSSES, Loss, Tweedie
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.newton import Solved
 
 _DEFAULT_ITERATIONS = 100  # if max_iter is None
 _WEAK = 1e-8  # an alpha of which more iterations may be of no use
@@ -261,16 +259,13 @@ class _ExactRegressor(CallbackSupportMixin, RegressionPredictor):  # type: ignor
         check_mean(loss, mean, intercept, type(self).__name__)
         return problem
 
-    def _run(self, data: TrainingData, problem: Problem, start: Any) -> LogisticFit:
+    def _run(self, data: TrainingData, problem: Problem, start: Any) -> Solved:
         """Fit, and take over the result; on Ctrl-C, that before the last iteration."""
         with threads_for(None) as threads:
-            fitted = partial(self._attributes, data.X, threads, start is not None)
-            iterations = Iterations(
-                self, data.shown(), lambda solved: fitted(LogisticFit.of(solved))
-            )
-            solved: Solved
+            fitted = partial(self._attributes, data.X.dtype, threads)
+            iterations = Iterations(self, data.shown(), fitted)
             try:
-                solved = solve_exactly(
+                fit = solve_exactly(
                     problem,
                     tol=max(float(self.tol), LEAST_TOL),
                     max_iter=self._most_iterations(),
@@ -283,30 +278,28 @@ class _ExactRegressor(CallbackSupportMixin, RegressionPredictor):  # type: ignor
                 iterations.close()
             except StoppedByCallback:
                 assert iterations.last is not None
-                solved = iterations.last()._replace(ended="callback")
+                fit = iterations.last()._replace(ended="callback")
             except KeyboardInterrupt:
                 if iterations.last is not None:
-                    self.__dict__.update(fitted(LogisticFit.of(iterations.last())))
+                    self.__dict__.update(fitted(iterations.last()))
                 raise
-            fit = LogisticFit.of(solved)
             self.__dict__.update(fitted(fit))
         if getattr(self, "verbose", 0):
             print(f"{type(self).__name__}: gap {fit.gap:.1e} ({self.plan_.why})")
         return fit
 
-    def _attributes(self, X: Any, threads: int, is_warm: bool, fit: LogisticFit) -> dict[str, Any]:
+    def _attributes(self, dtype: Any, threads: int, fit: Solved) -> dict[str, Any]:
         """Public attributes of a fit."""
-        is_sparse = sparse.issparse(X)
         return {
-            "coef_": fit.coef[0].astype(X.dtype),
-            "intercept_": float(fit.intercept.astype(X.dtype)[0]),
+            "coef_": fit.coef[0].astype(dtype),
+            "intercept_": float(fit.intercept.astype(dtype)[0]),
             "n_iter_": int(fit.iterations),
             "gap_": float(fit.gap),
             "gap_certified_": bool(fit.certified),
-            "plan_": NewtonPlan.of(fit, X.shape[0], threads, is_warm=is_warm, is_sparse=is_sparse),
+            "plan_": NewtonPlan.of(fit, threads),
         }
 
-    def _shortfall(self, fit: LogisticFit, X: Any) -> str:
+    def _shortfall(self, fit: Solved, X: Any) -> str:
         return shortfall(
             fit,
             X,

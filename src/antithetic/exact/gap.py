@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 from scipy.linalg.lapack import dposv
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
+from antithetic.exact.class_sums import MOST_SQUARE, ClassSums
 from antithetic.exact.newton_gain import newton_gain
 from antithetic.exact.row_sums import RowSums
 from antithetic.exact.row_totals import evaluate
-from antithetic.exact.sums import Evaluation, Vector, diagonal_of
+from antithetic.exact.sums import Evaluation, Vector, diagonal_of, effective_rows
 from antithetic.problem.centre import centre_of
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.softmax import SoftmaxProblem
 
 _ROWS_PER_COLUMN = 20  # of the sample whose Hessian is taken
+_SHARE_OF_ROWS = 8  # the same for many classes: at least an eighth of the rows
 _MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
+_RIDGES = (1e-13, 1e-10, 1e-7, 1e-4)  # of columns of one unit
+_LEAST_OF_CLASS = 1e-3  # of a class whose chances hardly vary
+_TINY = float(np.finfo(float).tiny)
 _FEW_ROWS = 10  # of a sample, that say little of a column
 _ROWS_OF_A_TABLE, _COLUMNS_OF_A_TABLE = 1000, 128  # few enough to be taken as they are
 _LEAST_RIDGE = 1e-12  # relative to columns of one unit: far below what is asked for
@@ -62,8 +67,6 @@ def newton_decrement(
     columns. What columns are centred by, if it is given, need not be their exact mean.
     """
     if isinstance(problem, SoftmaxProblem):
-        from antithetic.exact.class_gap import class_decrement
-
         return class_decrement(problem, coef, intercept)
     if not problem.fit_intercept:
         centre = None
@@ -98,9 +101,9 @@ def _rough_diagonal(sums: RowSums, point: Evaluation) -> Vector:
     """
     if sums.centre is None or not sparse.issparse(sums.problem.X):
         return sums.diagonal(point)
-    assert point.curvatures is not None
-    squares, total = np.zeros(sums.columns), float(point.curvatures.sum())
-    sums.problem.rows.weighted_squares(point.curvatures, squares[: sums.d])
+    curvatures = sums.judged(point)[1]
+    squares, total = np.zeros(sums.columns), float(curvatures.sum())
+    sums.problem.rows.weighted_squares(curvatures, squares[: sums.d])
     centred = squares[: sums.d] - total * np.square(sums.centre)
     np.maximum(centred, _LEAST_SHARE * squares[: sums.d], out=squares[: sums.d])
     squares[sums.d] = total
@@ -160,8 +163,7 @@ def _sample(sums: RowSums, point: Evaluation | None) -> RowSums | None:
     """
     curved = sums.n
     if point is not None:
-        assert point.curvatures is not None
-        curved = max(1, int(np.count_nonzero(point.curvatures)))
+        curved = max(1, int(np.count_nonzero(sums.judged(point)[1])))
     wanted = _ROWS_PER_COLUMN * sums.columns * sums.n // curved
     return sums.sample(wanted, 0) if 2 * wanted < sums.n else None
 
@@ -185,14 +187,98 @@ def _inverse_square(hessian: Vector, gradient: Vector) -> float:
 
 def _has_rare_columns(sample: RowSums, point: Evaluation) -> bool:
     """Whether few rows of a sample make up the curvature of some column."""
-    X, curvatures = sample.problem.X, point.curvatures
+    X, curvatures = sample.problem.X, sample.judged(point)[1]
     if sparse.issparse(X):
         return bool(np.bincount(X.indices, minlength=sample.d).min(initial=_FEW_ROWS) < _FEW_ROWS)
-    assert curvatures is not None
     squares = np.square(X if sample.centre is None else X - sample.centre) * curvatures[:, None]
     sums = squares.sum(axis=0)
     rows = sums * sums / np.maximum(np.einsum("ij,ij->j", squares, squares), np.finfo(float).tiny)
     return bool((rows < _FEW_ROWS).any())
+
+
+# ---- many classes
+
+
+def class_decrement(problem: SoftmaxProblem, coef: Any, intercepts: Any) -> tuple[float, float]:
+    r"""Objective, and half of :math:`g^T H^{-1} g`: what a Newton step would gain on a parabola.
+
+    The gradient g is that of all rows; H, the Hessian of a sample of 20 rows per column, is never
+    formed. Conjugate gradients take at most 12 products with it, in columns that are whitened by
+    what the classes share of their second derivatives; with more than 500 columns, in columns that
+    are scaled.
+
+    Cost: one pass over the rows, and some 20 over the sample.
+    """
+    sums = _class_sums(problem)
+    weights = np.asarray(coef, np.float64).reshape(problem.n_classes, problem.d)
+    point = sums.at(sums.join(weights, np.asarray(intercepts, np.float64)))
+    if not np.isfinite(point.gradient).all():
+        return point.objective, np.inf
+    size = max(_ROWS_PER_COLUMN * sums.features, sums.n // _SHARE_OF_ROWS)
+    # rows of little weight say little
+    sample = sums.some_rows(int(size * sums.n / effective_rows(sums.n, problem.weight)), 0)
+    with np.errstate(all="ignore"):
+        try:
+            solve = _solver(sample, point)
+        except ValueError:  # numbers that are not finite
+            return point.objective, np.inf
+        gained = newton_gain(partial(sample.times, point), point.gradient, solve)
+    return point.objective, gained if gained >= 0.0 else np.inf
+
+
+def _class_sums(problem: SoftmaxProblem) -> ClassSums:
+    centre = centre_of(problem.X, problem.weight) if problem.fit_intercept else None
+    given = problem.n_classes, problem.penalty, problem.weight, centre
+    return ClassSums(problem.X, problem.y.astype(np.intp), *given)
+
+
+def _solver(sums: ClassSums, point: Evaluation) -> Callable[[Vector], Vector]:
+    """Multiply by the inverse of a matrix near the Hessian."""
+    if _MOST_COLUMNS < sums.features <= MOST_SQUARE:
+        diagonal = np.maximum(sums.diagonal(point), _TINY)
+        return lambda vector: vector / diagonal
+    products, shares, mean = sums.whitening(point, 0, exact=True)
+    of_columns = _inverse(products, sums.penalty.l2)
+    of_classes = 1.0 / np.maximum(shares, _LEAST_OF_CLASS)
+    of_constants = of_classes / max(mean, _TINY) if sums.fit_intercept else np.empty(0)
+
+    def solve(vector: Vector) -> Vector:
+        coef = vector[: sums.d].reshape(sums.classes, sums.features)
+        found = of_columns(coef) * of_classes[:, None]
+        return np.concatenate([found.ravel(), vector[sums.d :] * of_constants])
+
+    return solve
+
+
+def _factor(matrix: Vector) -> Any:
+    """Cholesky factor, with the least ridge of some that rounding allows."""
+    for ridge in _RIDGES:
+        matrix[np.diag_indices_from(matrix)] += ridge
+        try:
+            return linalg.cho_factor(matrix, lower=True)
+        except linalg.LinAlgError:
+            continue
+    return linalg.cho_factor(np.eye(len(matrix)))
+
+
+def _inverse(products: Vector, l2: float) -> Callable[[Vector], Vector]:
+    """Multiply each row by the inverse of a matrix, or of a diagonal, with a ridge."""
+    if products.ndim == 1:
+        diagonal = np.maximum(products + l2, _TINY)
+        return lambda rows: rows / diagonal
+    roots = np.sqrt(np.maximum(products.diagonal() + l2, _TINY))  # columns of one unit
+    scaled = products / np.outer(roots, roots)
+    scaled[np.diag_indices_from(scaled)] += l2 / roots**2
+    factor = _factor(scaled)
+
+    def solve(rows: Vector) -> Vector:
+        found: Vector = linalg.cho_solve(factor, (rows / roots).T).T / roots
+        return found
+
+    return solve
+
+
+# ---- from the objectives so far
 
 
 def aitken_gap(marks: Sequence[tuple[int, float]]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,22 +13,28 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS, SQUARED_ERROR
-from antithetic.exact.class_rows import effective_rows
-from antithetic.exact.drawing import draw_places, rows_by_class, thin_out
+from antithetic.exact.drawing import draw_places, rows_by_class
+from antithetic.exact.linear_algebra import Factor
 from antithetic.exact.row_totals import evaluation, visit
 from antithetic.exact.shared_sums import add_up
 from antithetic.exact.sums import (
     Dual,
     Evaluation,
-    Outcome,
+    Restored,
     Vector,
-    absolute_predictions,
+    Visit,
     diagonal_of,
+    effective_rows,
+    hessian_visits,
+    line_of,
 )
+from antithetic.problem.columns import Columns
 from antithetic.problem.constant import best_constant
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import Penalty
+from antithetic.problem.sampling import DrawShares, importance_of
 
+_ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
 _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
 _LONG_ROWS = 10.0  # entries of a row from which on it pays to leave rows out of a Hessian
@@ -45,12 +51,21 @@ class RowSums:
     centre : ndarray of shape (d,) or None
         What is subtracted from each column; None without an intercept.
     threads : int, default=1
+    seen : Columns or None, default=None
+        What the first pass has seen, whose means are the centre if there is an intercept. Samples
+        need it.
     """
 
     most_sampled = np.inf
 
-    def __init__(self, problem: Problem, centre: Vector | None, threads: int = 1) -> None:
-        self.problem, self.centre = problem, centre
+    def __init__(
+        self,
+        problem: Problem,
+        centre: Vector | None,
+        threads: int = 1,
+        seen: Columns | None = None,
+    ) -> None:
+        self.problem, self.centre, self.seen = problem, centre, seen
         self.n, self.d, self.fit_intercept = problem.n, problem.d, problem.fit_intercept
         self.loss, self.penalty = problem.loss, problem.penalty
         self.is_quadratic = problem.loss.code == SQUARED_ERROR
@@ -58,6 +73,13 @@ class RowSums:
         entries = problem.X.nnz if sparse.issparse(problem.X) else problem.X.size
         self.threads = int(min(threads, max(1, entries // ENTRIES_PER_THREAD)))
         self._targets, self.size = problem.targets, effective_rows(problem.n, problem.weight)
+        self._importance: DrawShares | None = None
+        self._judged: tuple[Any, Vector, Vector] | None = None
+
+    @property
+    def hessian_visits(self) -> float:
+        """What a Hessian of all rows costs, in visits to them."""
+        return hessian_visits(self.d)
 
     @property
     def columns(self) -> int:
@@ -66,7 +88,7 @@ class RowSums:
 
     def with_penalty(self, penalty: Penalty) -> RowSums:
         """The same rows with another penalty."""
-        other = copy.copy(self)
+        other = copy.copy(self)  # what is known of the rows is shared
         other.penalty = penalty
         return other
 
@@ -85,6 +107,22 @@ class RowSums:
         assert self.centre is not None
         return np.append(coef, intercept + self.centre @ coef)
 
+    def given_back(self, theta: Vector) -> Vector:
+        """Weights as the user gets them.
+
+        The intercept of columns far from zero is rounded, and weights of float32 rows are float32.
+        """
+        coef, intercept = self.split(theta)
+        kind = self.problem.X.dtype.type
+        return self.join(coef.astype(kind), float(kind(intercept)))
+
+    def regauged(self, point: Evaluation) -> Evaluation:
+        """Return the point itself: each weight changes predictions."""
+        return point
+
+    def refined(self) -> None:
+        """Products are those of float64."""
+
     def constant(self) -> tuple[float, float]:
         """Best prediction without weights, and its mean loss."""
         if not self.fit_intercept:
@@ -93,12 +131,163 @@ class RowSums:
 
     def at(self, theta: Vector) -> Evaluation:
         """Objective and gradient, in one pass over the rows."""
-        slopes, curvatures = np.empty(self.n), np.empty(self.n)
-        predictions = np.empty(0 if self.loss.code == LOG_LOSS else self.n)
-        totals, gradient = visit(self, theta, slopes, curvatures, predictions)
-        return evaluation(self, theta, totals, gradient)._replace(
-            slopes=slopes, curvatures=curvatures, predictions=predictions
+        scores = np.empty(self.n)
+        totals, gradient = visit(self, theta, scores)
+        return evaluation(self, theta, totals, gradient)._replace(scores=scores)
+
+    def rounding(self, point: Evaluation) -> float:
+        """Estimate the rounding error of the objective, generously.
+
+        Predictions lose most if columns are far from zero: a large intercept then makes up for
+        them.
+        """
+        coef, intercept = self.split(point.theta)
+        offset = abs(intercept)
+        if self.centre is not None:
+            offset += float(np.abs(coef) @ np.abs(self.centre))
+        slope = float(np.abs(self.judged(point)[0]).mean()) if offset else 0.0
+        return _ROUNDING * (abs(point.objective) + slope * offset)
+
+    def judged(self, point: Evaluation) -> tuple[Vector, Vector]:
+        """Weighted slopes and curvatures of the rows at a point; the last ones are kept."""
+        if self._judged is None or self._judged[0] is not point.scores:
+            slopes, curvatures = np.empty(self.n), np.empty(self.n)
+            kernels.bend_predictions(
+                self._targets, self.loss.code, self.loss.epsilon, point.scores, slopes, curvatures
+            )
+            self._judged = point.scores, slopes, curvatures
+        return self._judged[1:]
+
+    def after(self, point: Evaluation, step: Vector) -> Visit:
+        """Objective and gradient at the end of a step, and what its model expected there."""
+        theta, scores, sums = point.theta + step, np.empty(self.n), np.empty((2, self.d))
+        coef, intercept = self.split(theta)
+        found = self.problem.rows.visit_after_step(
+            self.problem.targets,
+            self.loss.code,
+            self.loss.epsilon,
+            np.ascontiguousarray(coef),
+            intercept,
+            point.scores,
+            scores,
+            sums,
+            self.threads,
         )
+        totals, (slope, square) = found[:4], found[4:]
+        gradient, expected = np.empty(len(theta)), np.empty(len(theta))
+        gradient[: self.d], expected[: self.d] = sums
+        self.average(gradient, totals[1])
+        self.average(expected, slope)
+        after = evaluation(self, theta, totals, gradient)._replace(scores=scores)
+        return Visit(after, step, expected, square / self.n)
+
+    def between(self, point: Evaluation, visit: Visit, length: float) -> Evaluation:
+        """Objective and gradient some way along a step, in one pass over the rows."""
+        return self.at(point.theta + length * visit.step)
+
+    def line(self, point: Evaluation, visit: Visit) -> Callable[[float], tuple[float, float]]:
+        """Return what gives the objective and its slope some way along a step, without a visit."""
+
+        def loss(length: float) -> tuple[float, float]:
+            total, slope = kernels.loss_along(
+                self._targets,
+                self.loss.code,
+                self.loss.epsilon,
+                point.scores,
+                visit.after.scores,
+                length,
+            )
+            return total / self.n, slope / self.n
+
+        return line_of(self.d, self.penalty, point, visit, loss)
+
+    def dual_points(self, point: Evaluation, visit: Visit) -> Iterator[Restored]:
+        """Yield slopes near those that a step expects, the best first.
+
+        They sum to zero if there is an intercept. The first may have an infinite cost.
+        """
+        gradient = visit.expected[: self.d]
+        if not self.fit_intercept:
+            yield Restored(gradient, {})
+            return
+        surplus, curvatures = float(visit.expected[-1]), self.judged(point)[1]
+        curved = float(curvatures.mean())
+        if curved > 0.0:  # the intercept moves to where the quadratic model is smallest
+            shift, bent = -surplus / curved, np.empty(self.columns)
+            self.problem.rows.combine(curvatures, bent[: self.d], self.threads)
+            self.average(bent, curved * self.n)
+            yield Restored(gradient + shift * bent[: self.d], {"shift": shift})
+        sided = numbers_in_slopes(self, 1 if surplus > 0.0 else -1)
+        if sided is not None:
+            side, total, rows = sided
+            current = total + side * surplus
+            if current > 0.0:
+                factor = total / current
+                moved = factor * gradient + (factor - 1.0) * side * rows
+                yield Restored(moved, {"factor": factor, "side": side})
+            return
+        slopes = self.expected_slopes(point, visit)
+        up, down = float(np.maximum(slopes, 0.0).sum()), -float(np.minimum(slopes, 0.0).sum())
+        smaller = min(up, down)
+        how = {
+            "up": smaller / up if up > 0.0 else 1.0,
+            "down": smaller / down if down > 0.0 else 1.0,
+        }
+        slopes *= np.where(slopes > 0.0, how["up"], how["down"])
+        moved = np.empty(self.d)
+        self.problem.rows.combine(slopes, moved, self.threads)
+        assert self.centre is not None
+        moved -= float(slopes.sum()) * self.centre
+        yield Restored(moved / self.n, how)
+
+    def expected_slopes(self, point: Evaluation, visit: Visit) -> Vector:
+        """Weighted slopes that a step expects at its end, cut to what the loss allows."""
+        slopes = np.empty(self.n)
+        self._cost(point, visit, {}, slopes)
+        return slopes
+
+    def restored_cost(
+        self, point: Evaluation, visit: Visit, restored: Restored, kept: float = 1.0
+    ) -> float:
+        """Mean cost of a dual point, and of all of its slopes times a factor."""
+        return self._cost(point, visit, restored.how | {"kept": kept}, np.empty(0)) / self.n
+
+    def _cost(self, point: Evaluation, visit: Visit, how: Any, slopes: Vector) -> float:
+        return kernels.dual_cost(
+            self.problem.targets,
+            self.loss.code,
+            self.loss.epsilon,
+            point.scores,
+            visit.after.scores,
+            kernels.Restoration(**how),
+            slopes,
+        )
+
+    @cached_property
+    def of_positive(self) -> Vector:
+        """Mean of centred rows, times their target if it is positive: one visit."""
+        return self._mean_of(np.maximum(self.problem.y, 0.0))
+
+    @cached_property
+    def of_all(self) -> Vector:
+        """Mean of the rows, of centred columns: zero if the centre is their mean."""
+        return self._mean_of(np.ones(self.n)) if self.seen is None else np.zeros(self.d)
+
+    def _mean_of(self, numbers: Vector) -> Vector:
+        """Weighted mean of centred rows, each times a number."""
+        numbers = numbers if self.problem.weight is None else numbers * self.problem.weight
+        mean = np.empty(self.d)
+        self.problem.rows.combine(numbers, mean, self.threads)
+        assert self.centre is not None
+        return np.asarray((mean - float(numbers.sum()) * self.centre) / self.n)
+
+    @cached_property
+    def shares(self) -> tuple[float, float]:
+        """Mean weight of the rows, and mean weighted target, zero for those below."""
+        y, weight = self.problem.y, self.problem.weight
+        if weight is None:
+            return 1.0, float(np.maximum(y, 0.0).mean())
+        return float(weight.mean()), float((weight * np.maximum(y, 0.0)).mean())
 
     def average(self, sums: Vector, constant: float) -> None:
         """Divide sums over rows by their number, and centre them if there is a centre."""
@@ -110,13 +299,12 @@ class RowSums:
         sums /= self.n
         sums[:-1] -= (constant / self.n) * self.centre
 
-    def times(self, point: Evaluation, vector: Vector) -> Vector:
+    def times(self, point: Evaluation, vector: Vector, *, damping: float = 0.0) -> Vector:
         """Product of the Hessian with a vector: one pass over the rows."""
-        assert point.curvatures is not None
         along, constant = self.split(vector)
         product = np.empty(len(vector))
         total = self.problem.rows.gram_product(
-            point.curvatures,
+            self._curvatures(point, damping),
             np.ascontiguousarray(along),
             constant,
             product[: self.d],
@@ -126,9 +314,9 @@ class RowSums:
         product[: self.d] += self.penalty.l2 * along
         return product
 
-    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
+    def diagonal(self, point: Evaluation, *, damping: float = 0.0) -> Vector:
         """Diagonal of :meth:`hessian`: one pass over the rows."""
-        squares = self._gram_diagonal(self._curvatures(point, care)) / self.n
+        squares = self._gram_diagonal(self._curvatures(point, damping)) / self.n
         squares[: self.d] += self.penalty.l2
         return squares
 
@@ -152,8 +340,7 @@ class RowSums:
 
         How often a column is zero does not change its unit, nor does a row of weight zero.
         """
-        assert point.curvatures is not None
-        problem, weight = self.problem, float(point.curvatures.mean())
+        problem, weight = self.problem, float(self.judged(point)[1].mean())
         X, scales = problem.X, np.full(len(point.theta), weight)
         counted = np.ones(self.n) if problem.weight is None else np.sign(problem.weight)
         squares = np.zeros(self.d)
@@ -167,23 +354,24 @@ class RowSums:
         scales[: self.d] = weight * squares + self.penalty.l2
         return scales
 
-    def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
+    def hessian(self, point: Evaluation, *, exact: bool = False, damping: float = 0.0) -> Vector:
         """Matrix of second derivatives; products of float32 unless it is to be exact.
 
-        ``care`` is a share of the curvatures of parabolas above each row's loss, which rows have at
-        least: with 1, the matrix is that of a quadratic function above the objective.
+        ``damping`` is a share of the curvatures of parabolas above each row's loss, which rows have
+        at least: with 1, the matrix is that of a quadratic function above the objective.
         """
-        return self._gram(self._curvatures(point, care), exact)
+        return self.gram(self._curvatures(point, damping), exact=exact)
 
-    def _gram(self, weight: Vector, exact: bool) -> Vector:
+    def gram(self, weight: Vector, *, exact: bool = False) -> Vector:
         """Weighted mean of the rows' products, and the curvature of the penalty."""
-        if sparse.issparse(self.problem.X) and self.has_few_pairs:
-            some = None if exact else self._gram_of_some(weight)
-            hessian = self._gram_of_pairs(weight) if some is None else some
+        if not sparse.issparse(self.problem.X):
+            hessian = self._gram_of_columns(weight, is_single=not exact)
+        elif self.has_few_pairs:
+            hessian = self._gram_of_pairs(weight)
         else:
             hessian = self._gram_of_blocks(weight, np.float64 if exact else np.float32)
-            if not exact and not np.isfinite(hessian).all():
-                hessian = self._gram_of_blocks(weight, np.float64)
+        if not exact and not np.isfinite(hessian).all():
+            return self.gram(weight, exact=True)
         hessian /= self.n
         diagonal_of(hessian)[: self.d] += self.penalty.l2
         return hessian
@@ -194,7 +382,7 @@ class RowSums:
         columns: NDArray[np.intp],
         *,
         exact: bool = False,
-        care: float = 0.0,
+        damping: float = 0.0,
     ) -> Vector:
         """Part of :meth:`hessian` that belongs to some columns, and the intercept."""
         problem = self.problem
@@ -208,28 +396,29 @@ class RowSums:
             problem.classes,
         )
         centre = None if self.centre is None else self.centre[columns]
-        return RowSums(part, centre, self.threads)._gram(self._curvatures(point, care), exact)
+        return RowSums(part, centre, self.threads).gram(
+            self._curvatures(point, damping), exact=exact
+        )
 
     def curvature_above(self, point: Evaluation, vector: Vector) -> float:
         """Curvature along a vector of a function above the mean loss: one pass over the rows."""
         along = self.problem.predictions(*self.split(vector))
         with np.errstate(over="ignore"):
-            return float(self._above(point) @ (along * along)) / self.n
+            return float(self.curvatures_above(point) @ (along * along)) / self.n
 
-    def _curvatures(self, point: Evaluation, care: float) -> Vector:
+    def _curvatures(self, point: Evaluation, damping: float) -> Vector:
         """Curvatures of the rows, at least a share of those of parabolas above their losses."""
-        assert point.curvatures is not None
-        if care == 0.0:
-            return point.curvatures
-        return np.maximum(point.curvatures, care * self._above(point))
+        curvatures = self.judged(point)[1]
+        return (
+            curvatures
+            if damping == 0.0
+            else np.maximum(curvatures, damping * self.curvatures_above(point))
+        )
 
-    def _above(self, point: Evaluation) -> Vector:
+    def curvatures_above(self, point: Evaluation) -> Vector:
         """Curvatures of parabolas that touch each row's loss and are nowhere below it."""
-        problem, predictions = self.problem, point.predictions
-        if self.loss.code == LOG_LOSS:
-            predictions = absolute_predictions(point, problem.weight)
-        assert predictions is not None
-        above = self.loss.curvatures_above(problem.y, predictions)
+        problem = self.problem
+        above = self.loss.curvatures_above(problem.y, point.scores)
         return above if problem.weight is None else above * problem.weight
 
     @cached_property
@@ -256,28 +445,26 @@ class RowSums:
             whole[d, d] = total
         return whole
 
-    def _gram_of_some(self, weight: Vector) -> Vector | None:
-        """The same from some of the rows, where that is much less work; None where it is not.
-
-        A rare column may be in none of them, so the diagonal is at least that of all rows.
-        """
-        X = self.problem.X
-        if X.nnz < _LONG_ROWS * self.n:
-            return None
-        kept, chances = thin_out(weight, _ROWS_PER_COLUMN * self.d)
-        if 2 * len(kept) > self.n:
-            return None
-        some = np.zeros(self.n)
-        some[kept] = weight[kept] / chances
-        gram = self._gram_of_pairs(some)
-        own = diagonal_of(gram)
-        np.maximum(own, self._gram_diagonal(weight), out=own)
+    def _gram_of_columns(self, weight: Vector, *, is_single: bool) -> Vector:
+        """Weighted sums of the products of dense columns, in one visit to the rows."""
+        centre = np.zeros(self.d) if self.centre is None else self.centre
+        gram = np.zeros((self.columns, self.columns))
+        self.problem.rows.squares(
+            np.empty(0), weight, centre, 0.0, self.fit_intercept, is_single, gram, self.threads
+        )
+        gram *= self.n
         return gram
 
     def _gram_of_blocks(self, weight: Vector, kind: Any) -> Vector:
+        """Make sparse rows dense, some at a time."""
         D, rows = self.columns, self.problem.rows
         roots, centre = np.sqrt(weight), np.empty(0) if self.centre is None else self.centre
         at_once = max(1, min(self.n, _ENTRIES_AT_ONCE // max(1, D)))
+        if at_once == self.n:
+            block = np.empty((self.n, D), dtype=kind)
+            rows.weigh_rows(roots, centre, 0, block, 1)
+            with np.errstate(over="ignore", invalid="ignore"):
+                return (block.T @ block).astype(np.float64, copy=False)
 
         def sums(starts: Sequence[int]) -> tuple[Vector]:
             buffer = np.empty((at_once, D), dtype=kind)
@@ -296,33 +483,6 @@ class RowSums:
         with np.errstate(over="ignore", invalid="ignore"):
             (gram,) = add_up(sums, starts, self.threads, self.n * float(D) ** 2, D**2)
         return gram
-
-    def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:
-        """Columns whose square is that of so few rows that others may have a larger one."""
-        X = self.problem.X
-        if sparse.issparse(X):
-            return np.bincount(X.indices, minlength=self.d) < _FEW_ROWS
-        assert point.curvatures is not None
-        centre = np.zeros(self.d) if self.centre is None else self.centre
-        total, squares = np.zeros(self.d), np.zeros(self.d)
-        least, greatest = np.full(self.d, np.inf), np.full(self.d, -np.inf)
-        self.problem.rows.column_sums(point.curvatures, centre, total, squares, least, greatest)
-        mean = float(point.curvatures.mean())
-        if mean == 0.0:  # every column has its curvature from rows that are not here
-            return np.ones(self.d, dtype=bool)
-        top = np.maximum(greatest - centre, centre - least)
-        with np.errstate(over="ignore"):
-            rare: NDArray[np.bool_] = _FEW_ROWS * mean * top * top > squares
-        return rare
-
-    def near_samples(
-        self,
-        solve: Callable[[RowSums], Outcome | None],
-        size: int,  # noqa: ARG002
-        seed: int,  # noqa: ARG002
-    ) -> Outcome | None:
-        """Call a function with these rows: samples of any size can be drawn here."""
-        return solve(self)
 
     def sample(self, size: int, seed: int) -> RowSums | None:
         """Rows drawn at random, evenly from the first to the last of each class.
@@ -355,6 +515,17 @@ class RowSums:
         )
         return RowSums(some, self.centre, self.threads)
 
+    def samples(self, sizes: Sequence[float], seed: int) -> list[RowSample]:
+        """Draw samples of about these many rows, by importance."""
+        return [RowSample(self, size, seed) for size in sizes]
+
+    def importance(self, seed: int) -> DrawShares:
+        """Return how likely rows are drawn, which samples of all sizes share."""
+        if self._importance is None:
+            assert self.seen is not None
+            self._importance = importance_of(self.problem, self.seen, seed)
+        return self._importance
+
     def dual(self, point: Evaluation) -> Dual:
         """Slopes that sum to zero, as the dual of an intercept must, near those of the point.
 
@@ -362,8 +533,7 @@ class RowSums:
         """
         if not self.fit_intercept:
             return Dual(point.gradient - self.penalty.l2 * point.theta, 0.0)
-        slopes = point.slopes
-        assert slopes is not None
+        slopes = self.judged(point)[0]
         up, down = float(np.maximum(slopes, 0.0).sum()), -float(np.minimum(slopes, 0.0).sum())
         smaller = min(up, down)
         scales = (smaller / up if up > 0.0 else 1.0, smaller / down if down > 0.0 else 1.0)
@@ -383,18 +553,94 @@ class RowSums:
         return self._scale(point, up, down)[1]
 
     def _scale(self, point: Evaluation, up: float, down: float) -> tuple[Vector, float]:
-        scaled, nothing = np.empty(self.n), np.empty(0)
-        assert point.slopes is not None
-        assert point.curvatures is not None
+        scaled = np.empty(self.n)
         cost = kernels.scale_slopes(
             self._targets,
             self.loss.code,
             self.loss.epsilon,
-            point.slopes,
-            point.curvatures,
-            nothing if point.predictions is None else point.predictions,
+            *self.judged(point),
+            point.scores,
             up,
             down,
             scaled,
         )
         return scaled, cost / self.n
+
+
+def numbers_in_slopes(sums: Any, way: int) -> tuple[int, float, Vector] | None:
+    """Return the sign of a - b in slopes with positive numbers a and b, if they have these.
+
+    With the mean of b, and that of the centred rows times b. In a slope of a class, a is its
+    probability and b is 0 or 1; in Poisson's a mean and a count; in gamma's they are the target in
+    units of the mean, with the sign changed, and 1. Which class that is tells the ``way``.
+
+    Parameters
+    ----------
+    sums : RowSums, or others that have ``shares``, ``of_all`` and ``of_positive``
+    way : int
+        1 or -1.
+    """
+    (total, positive), power = sums.shares, sums.loss.epsilon
+    if sums.loss.code == LOG_LOSS and way < 0:
+        return -1, total - positive, sums.of_all - sums.of_positive
+    if sums.loss.code == LOG_LOSS or (sums.loss.has_log_link and power == 1.0):
+        return 1, positive, sums.of_positive
+    if sums.loss.has_log_link and power == 2.0:
+        return -1, total, sums.of_all
+    return None
+
+
+class RowSample:
+    """Rows drawn by importance from those of a problem, with the sums over them.
+
+    Parameters
+    ----------
+    whole : RowSums
+        Over all rows.
+    size : float
+    seed : int
+    """
+
+    def __init__(self, whole: RowSums, size: float, seed: int) -> None:
+        problem = whole.problem
+        self._whole, self._size, self._seed = whole, size, seed
+        self.rows, probability = whole.importance(seed).draw(size)
+        many = max(1, len(self.rows))
+        self._factors = (many / problem.n) / probability  # means of these rows are those of all
+        weight = self._factors
+        if problem.weight is not None:
+            weight = weight * problem.weight[self.rows]
+        X = problem.X
+        some = Problem(
+            X[self.rows] if sparse.issparse(X) else X.take(self.rows, axis=0),
+            problem.y[self.rows],
+            problem.loss,
+            whole.penalty,
+            weight,
+            problem.fit_intercept,
+            problem.classes,
+        )
+        self.sums = RowSums(some, whole.centre, whole.threads)
+        self.n = len(self.rows)
+
+    def with_penalty(self, penalty: Penalty) -> RowSample:
+        """Return the same rows with another penalty."""
+        other = copy.copy(self)
+        other.sums = self.sums.with_penalty(penalty)
+        return other
+
+    def hessian(self, point: Evaluation, *, exact: bool = False, damping: float = 0.0) -> Vector:
+        """Return its matrix of second derivatives at a point of all rows."""
+        assert point.scores is not None
+        here = point._replace(scores=point.scores[self.rows])
+        return self.sums.hessian(here, exact=exact, damping=damping)
+
+    def inverse(self, point: Evaluation, *, exact: bool = False, damping: float = 0.0) -> Factor:
+        """Return the inverse of its matrix of second derivatives at a point of all rows."""
+        return Factor(self.hessian(point, exact=exact, damping=damping))
+
+    def larger(self) -> RowSample | None:
+        """Return a sample of twice as many rows; None if all rows cost little more."""
+        if 2.0 * self._size > self._whole.n / 3.0:
+            return None
+        return RowSample(self._whole.with_penalty(self.sums.penalty), 2.0 * self._size, self._seed)

@@ -18,9 +18,9 @@ _NOTHING = np.empty(0)
 def visit(
     sums: RowSums,
     theta: Vector,
+    predictions: Vector = _NOTHING,
     slopes: Vector = _NOTHING,
     curvatures: Vector = _NOTHING,
-    predictions: Vector = _NOTHING,
     moments: Vector = _NOTHING,
 ) -> tuple[_Totals, Vector]:
     """Sums of losses, slopes, their squares and curvatures, and the mean gradient of the losses.
@@ -72,15 +72,3 @@ def evaluate(sums: RowSums, theta: Vector, *, diagonal: bool) -> tuple[Evaluatio
     squares = sums.centred_squares(moments[: sums.d], moments[sums.d :], totals[3]) / sums.n
     squares[: sums.d] += sums.penalty.l2
     return point, squares
-
-
-def row_totals(sums: RowSums, theta: Vector) -> tuple[Vector, Vector]:
-    """Means over rows at some weights, and the gradient, as machines send them to each other.
-
-    The means are those of the losses, the squared slopes, the curvatures and, with an intercept,
-    of the slopes above and below zero.
-    """
-    slopes = np.empty(sums.n) if sums.fit_intercept else _NOTHING
-    (total, _, square, curvature), gradient = visit(sums, theta, slopes)
-    up, down = np.maximum(slopes, 0.0).sum(), -np.minimum(slopes, 0.0).sum()
-    return np.array([total, square, curvature, up, down]) / sums.n, gradient

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,12 @@ from numpy.typing import NDArray
 from antithetic._util.threads import default_threads, limit_blas
 from antithetic._util.validation import check_column, check_rows, check_weights
 from antithetic._util.warnings import warn
+from antithetic.exact.path import LEAST_TOL, Solved, Watch, solve_problem
 from antithetic.exact.squares import least_squares
 from antithetic.problem import Problem
 from antithetic.problem.losses import SOFTMAX, Loss, get_loss
 from antithetic.problem.result import Result
-from antithetic.solvers.newton import Solved, solve_problem
 
-LEAST_TOL = 1e-16  # no smaller gap is known in float64
 _MAX_ITER = 1000
 _LEAST_UNIT = 1e-12  # of the constant's objective: smaller differences are not known
 
@@ -38,8 +36,8 @@ def solve(
 
     The objective is that of :func:`antithetic.minimize`, :math:`\frac1n \sum_i s_i \phi(y_i,
     \langle w, x_i\rangle + b + o_i) + \frac{l_2}{2}|w|^2 + l_1 |w|_1`. There is no step size, no
-    seed and no solver to choose: Newton's method on growing samples of the rows needs a few passes
-    over all of them, and says how close it came. Columns need not be scaled.
+    seed and no solver to choose: Newton's method with second derivatives of a sample needs a few
+    passes over all rows, and says how close it came. Columns need not be scaled.
 
     Parameters
     ----------
@@ -103,8 +101,8 @@ def solve(
 
         warn(problems, ConvergenceWarning)
     return Result(
-        solved.coef,
-        solved.intercept,
+        solved.coef[0],
+        float(solved.intercept[0]),
         problem.classes,
         solved.iterations,
         solved.ended == "gap" or solved.gap <= tol,
@@ -116,7 +114,7 @@ def solve(
 def _shortcomings(problem: Problem, solved: Solved, tol: float) -> str:
     """Say what is wrong with a solution, and what helps; empty if nothing is."""
     if problem.loss.name == "log_loss" and problem.penalty.l2 == problem.penalty.l1 == 0.0:
-        margins = problem.y * problem.predictions(solved.coef, solved.intercept)
+        margins = problem.y * problem.predictions(solved.coef[0], float(solved.intercept[0]))
         if (margins[slice(None) if problem.weight is None else problem.weight > 0.0] > 0.0).all():
             return (
                 "the classes are perfectly separated and there is no penalty, so no optimum exists:"
@@ -164,7 +162,7 @@ def solve_exactly(
     start: tuple[NDArray[np.float64], float] | None = None,
     seed: int = 0,
     threads: int = 1,
-    watch: Callable[[Callable[[], Solved]], object] | None = None,
+    watch: Watch | None = None,
     at_once: bool = True,
 ) -> Solved:
     """Minimise the objective of a problem whose loss is smooth.
@@ -181,7 +179,20 @@ def solve_exactly(
                     found.zero_objective - found.objective, _LEAST_UNIT * found.zero_objective
                 )
                 gap = found.distance / unit if found.distance > 0.0 else 0.0
-                return Solved(found.coef, found.intercept, gap, True, 1, "gap", (), "least squares")
+                why = (
+                    "one visit to all rows, because the products of their columns have the minimum"
+                )
+                return Solved(
+                    found.coef[None, :],
+                    np.array([found.intercept]),
+                    gap,
+                    True,
+                    1,
+                    "gap",
+                    (),
+                    "least squares",
+                    (why,),
+                )
         return solve_problem(
             problem,
             tol=tol,

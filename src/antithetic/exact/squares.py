@@ -105,6 +105,7 @@ def sum_squares(problem: Problem, threads: int) -> ColumnProducts | None:
         centre,
         target_centre,
         problem.fit_intercept,
+        False,
         products,
         threads,
     )

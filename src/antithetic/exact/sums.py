@@ -7,13 +7,16 @@ tie the intercept to every weight.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from antithetic.problem.penalties import Penalty
+
+if TYPE_CHECKING:
+    from antithetic.exact.linear_algebra import Inverse
 
 Vector = NDArray[np.float64]
 Outcome = TypeVar("Outcome")
@@ -36,39 +39,146 @@ class Evaluation(NamedTuple):
     gradient : ndarray of the shape of ``theta``
     noise : float
         Mean squared slope divided by mean curvature: how much the optimum of a sample varies.
-    slopes, curvatures : ndarray of shape (n,) or None
-        Of each row, weighted; None where the rows are elsewhere.
-    predictions : ndarray of shape (n,) or None
-        None if the slopes hold the same information.
+    scores : ndarray of shape (n,) or (n, classes), or None
+        Predictions of the rows; None if these are elsewhere.
     totals : tuple of float
         If the rows are elsewhere or have many classes, the mean curvature, and what else later
         questions need; otherwise empty.
+    curved : ndarray of the shape of ``theta``, or None
+        If the rows are elsewhere, their mean, of centred columns and followed by 1 if there is an
+        intercept, times the curvatures; None if it is not known.
     """
 
     theta: Vector
     objective: float
     gradient: Vector
     noise: float
-    slopes: Vector | None = None
-    curvatures: Vector | None = None
-    predictions: Vector | None = None
+    scores: Any = None
     totals: tuple[float, ...] = ()
+    curved: Vector | None = None
 
 
-def absolute_predictions(point: Evaluation, weight: Vector | None) -> Vector:
-    """Absolute predictions of a logistic loss, from slopes and curvatures, without a pass.
+class Visit(NamedTuple):
+    """What a visit to all rows at the end of a step has found.
 
-    With the probability c of the other class, they are ``|log(1 - c) - log(c)|``; the slope is c,
-    and the curvature ``c (1 - c)``. Beyond 700 they are too small, and curvatures above the loss
-    too large, which is safe.
+    Attributes
+    ----------
+    after : Evaluation
+        The end of the step.
+    step : ndarray of the shape of ``after.theta``
+    expected : ndarray of the same shape, or None if the step was not Newton's
+        Mean of the rows, of centred columns and followed by 1 if there is an intercept, times the
+        slopes that the quadratic model at the start expects, cut to what the loss allows.
+    square : float
+        Mean product of curvatures and squared changes of the predictions.
+    lengths : tuple of float, default=()
+        Of the step, at which the objective is known; empty if it is known at all of them.
+    more : object
+        What else the visit has brought, if the rows are elsewhere.
     """
-    assert point.slopes is not None
-    assert point.curvatures is not None
-    least = np.finfo(np.float64).tiny
-    slopes = np.maximum(np.abs(point.slopes), least)
-    right = np.maximum(point.curvatures, least) / slopes  # 1 - c
-    wrong = slopes if weight is None else slopes / np.maximum(weight, least)  # c
-    return np.asarray(np.abs(np.log(right) - np.log(wrong)))
+
+    after: Evaluation
+    step: Vector
+    expected: Any
+    square: float
+    lengths: tuple[float, ...] = ()
+    more: Any = None
+
+
+def line_of(
+    d: int,
+    penalty: Penalty,
+    point: Evaluation,
+    visit: Visit,
+    loss: Callable[[float], tuple[float, float]],
+) -> Callable[[float], tuple[float, float]]:
+    """Return what gives the objective and its slope some way along a step, without a visit.
+
+    Parameters
+    ----------
+    d : int
+        Weights that are penalised: the first of a point.
+    penalty : Penalty
+    point : Evaluation
+        Start of the step.
+    visit : Visit
+    loss : callable
+        Gives the mean loss and its slope, at a length.
+    """
+    l1, l2 = penalty.l1, penalty.l2
+    coef, along = point.theta[:d], visit.step[:d]
+
+    def at(length: float) -> tuple[float, float]:
+        if length == 1.0:
+            objective, slope = visit.after.objective, float(visit.after.gradient @ visit.step)
+        else:
+            objective, slope = loss(length)
+            weights = coef + length * along
+            objective += 0.5 * l2 * float(weights @ weights)
+            slope += l2 * float(weights @ along)
+        if l1:
+            weights = coef + length * along
+            signs = np.where(weights != 0.0, np.sign(weights), np.sign(along))
+            objective += l1 * float(np.abs(weights).sum())
+            slope += l1 * float(signs @ along)
+        return objective, slope
+
+    return at
+
+
+def hessian_visits(d: int) -> float:
+    """Return what a Hessian of d columns costs, in visits to the rows."""
+    return 1.0 + d / 80.0
+
+
+class Restored(NamedTuple):
+    """A point of the dual problem near the slopes that a step's model expects.
+
+    Attributes
+    ----------
+    gradient : ndarray of shape (d,)
+        Mean of the rows times these slopes, whose own mean is zero if there is an intercept.
+    how : object
+        What tells its cost: see ``Sums.restored_cost``.
+    """
+
+    gradient: Vector
+    how: Any
+
+
+class Sample(Protocol):
+    """Some of the rows, drawn by importance."""
+
+    @property
+    def n(self) -> int:
+        """Number of its rows."""
+
+    @property
+    def sums(self) -> Any:
+        """Sums over its rows, with weights that make its means those of all rows."""
+
+    def hessian(self, point: Evaluation, *, exact: bool = False, damping: float = 0.0) -> Vector:
+        """Return its matrix of second derivatives at a point of all rows."""
+
+    def inverse(self, point: Evaluation, *, exact: bool = False, damping: float = 0.0) -> Inverse:
+        """Return the inverse of that matrix."""
+
+    def with_penalty(self, penalty: Penalty) -> Sample:
+        """Return the same rows with another penalty."""
+
+    def larger(self) -> Sample | None:
+        """Return a sample of twice as many rows; None if all rows cost little more."""
+
+
+def effective_rows(n: int, weight: Vector | None) -> float:
+    """Number of rows of equal weight that would carry as much information."""
+    if weight is None:
+        return float(n)
+    largest = float(weight.max(initial=0.0))
+    if not largest > 0.0:
+        return 1.0
+    shares = weight / largest  # whose squares cannot overflow
+    return float(shares.sum()) ** 2 / float(shares @ shares)
 
 
 class Dual(NamedTuple):
@@ -91,7 +201,10 @@ class Dual(NamedTuple):
 
 
 class Sums(Protocol):
-    """Rows that give sums, on this machine or on many."""
+    """Rows that give sums, on this machine or on many.
+
+    Sums are means over the rows, with the quadratic part of the penalty where it belongs.
+    """
 
     n: int
     size: float  # rows, as many as weights make of them
@@ -99,16 +212,46 @@ class Sums(Protocol):
     penalty: Penalty
     fit_intercept: bool
     is_single: bool  # whether the rows are float32
-    most_sampled: float  # rows that a sample may have
+
+    @property
+    def hessian_visits(self) -> float:
+        """What a Hessian of all rows costs, in visits to them."""
+
+    def with_penalty(self, penalty: Penalty) -> Any:
+        """Return the same rows with another penalty."""
+
+    def split(self, theta: Vector) -> tuple[Vector, Any]:
+        """Return weights and the user's intercept, or intercepts if classes are many."""
+
+    def join(self, coef: Vector, intercept: Any) -> Vector:
+        """Return a point from weights and the user's intercept."""
+
+    def given_back(self, theta: Vector) -> Vector:
+        """Return a point as the user gets it: rounded to the rows' type."""
+
+    def constant(self) -> tuple[Any, float]:
+        """Best prediction without weights, one per class if these are many, and its mean loss."""
 
     def at(self, theta: Vector) -> Evaluation:
-        """Objective and gradient at some weights: one pass over the rows."""
+        """Visit the rows at a point."""
 
-    def hessian(self, point: Evaluation, *, exact: bool = False, care: float = 0.0) -> Vector:
-        """Matrix of second derivatives, the quadratic part of the penalty included.
+    def after(self, point: Evaluation, step: Vector) -> Visit:
+        """Visit the rows at the end of a step."""
 
-        ``care`` is a share of the curvatures of parabolas above each row's loss, which rows have at
-        least: with 1, the matrix is that of a quadratic function above the objective.
+    def line(self, point: Evaluation, visit: Visit) -> Callable[[float], tuple[float, float]]:
+        """Return what gives the objective and its slope some way along a step, without a visit.
+
+        The L1 part of the penalty is included.
+        """
+
+    def between(self, point: Evaluation, visit: Visit, length: float) -> Evaluation:
+        """Evaluate a point some way along a step."""
+
+    def hessian(self, point: Evaluation, *, exact: bool = False, damping: float = 0.0) -> Vector:
+        """Matrix of second derivatives; by products of float32 unless it is to be exact.
+
+        ``damping`` is a share of the curvatures of parabolas above each row's loss, which rows have
+        at least: with 1, the matrix is that of a quadratic function above the objective.
         """
 
     def hessian_of(
@@ -117,39 +260,51 @@ class Sums(Protocol):
         columns: NDArray[np.intp],
         *,
         exact: bool = False,
-        care: float = 0.0,
+        damping: float = 0.0,
     ) -> Vector:
         """Part of :meth:`hessian` that belongs to some columns, and the intercept."""
 
-    def diagonal(self, point: Evaluation, *, care: float = 0.0) -> Vector:
-        """Diagonal of :meth:`hessian`: one pass over the rows."""
+    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
+        """Curvature along a vector of a function above the mean loss."""
+
+    def dual_points(self, point: Evaluation, visit: Visit) -> Iterator[Restored]:
+        """Yield slopes near those that a step expects, the best first.
+
+        They sum to zero if there is an intercept. The first may have an infinite cost.
+        """
+
+    def restored_cost(
+        self, point: Evaluation, visit: Visit, restored: Restored, kept: float = 1.0
+    ) -> float:
+        """Mean cost of such slopes, all of them times a factor."""
+
+    def dual(self, point: Evaluation) -> Dual:
+        """Slopes that sum to zero if there is an intercept, near those of a point itself."""
+
+    def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
+        """Mean cost of the point's slopes, those above and below zero times given factors."""
+
+    def regauged(self, point: Evaluation) -> Evaluation:
+        """Return the point of the least penalty among those with the same predictions."""
+
+    def refined(self) -> Any:
+        """Return the same rows with products of float64; None if they are so already."""
+
+    def rounding(self, point: Evaluation) -> float:
+        """Estimate the rounding error of the objective, generously."""
+
+    def samples(self, sizes: Sequence[float], seed: int) -> Sequence[Sample]:
+        """Draw samples of about these many rows by importance, each a part of the next."""
+
+
+class SumsHere(Sums, Protocol):
+    """Rows that are here, so that products of their Hessian with vectors cost little."""
 
     def times(self, point: Evaluation, vector: Vector) -> Vector:
-        """Product of the Hessian with a vector: one pass over the rows."""
-
-    def curvature_above(self, point: Evaluation, vector: Vector) -> float:
-        """Curvature along a vector of a function above the mean loss: one pass over the rows."""
+        """Product of the Hessian with a vector."""
 
     def scales(self, point: Evaluation) -> Vector:
         """Squared unit of each column, in curvature."""
-
-    def constant(self) -> tuple[float | Vector, float]:
-        """Best prediction without weights, one per class if these are many, and its mean loss."""
-
-    def near_samples(
-        self, solve: Callable[[Sampled], Outcome | None], size: int, seed: int
-    ) -> Outcome | None:
-        """Call a function where samples of at most this many rows can be drawn.
-
-        These are all rows if they are here; otherwise some of them are brought to one place. None
-        if too few of a class are among them.
-        """
-
-    def dual(self, point: Evaluation) -> Dual:
-        """Slopes that sum to zero where there is an intercept, near those of the point."""
-
-    def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """What it costs to scale the slopes above and below zero by given factors."""
 
 
 class Whitening(NamedTuple):
@@ -169,35 +324,3 @@ class Whitening(NamedTuple):
     products: Vector
     shares: Vector
     mean: float
-
-
-@runtime_checkable
-class ClassedSums(Sums, Protocol):
-    """Rows of many classes that give sums.
-
-    A point has the weights of the first class, those of the second and so on, and then, with
-    intercepts, the intercepts of centred columns. ``d`` is ``classes * features``.
-    """
-
-    classes: int
-    features: int
-    hessian_passes: float  # what a Hessian costs, in passes over the rows
-
-    def whitening(self, point: Evaluation, seed: int, *, care: float = 0.0) -> Whitening:
-        """What the second derivatives of all classes have in common, from a sample of the rows.
-
-        ``care`` is the share of what is above all second derivatives, as in :meth:`hessian`.
-        """
-
-    def refined(self) -> ClassedSums | None:
-        """The same rows with products of float64; None if they already are."""
-
-
-class Sampled(Sums, Protocol):
-    """Rows in one place, from which samples are drawn."""
-
-    def sample(self, size: int, seed: int) -> Sampled | None:
-        """Rows drawn at random; None where too few of a class are among them."""
-
-    def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:
-        """Columns that too few rows of a sample have, as a mask of shape (d,)."""

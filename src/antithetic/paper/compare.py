@@ -15,12 +15,12 @@ from scipy import sparse
 
 from antithetic._util.validation import block_rows
 from antithetic.exact.certificate import certified_gap
+from antithetic.exact.path import solve_problem, sums_of
 from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
 from antithetic.paper.advise import Advice, advise
 from antithetic.problem import Problem
 from antithetic.problem.result import Result
 from antithetic.solvers import DivergenceError
-from antithetic.solvers.newton import solve_problem, sums_of
 from antithetic.solvers.step_search import find_steps, noise_of_balanced
 from antithetic.solvers.steps import InverseTime
 from antithetic.training.minimize import minimize
@@ -385,10 +385,11 @@ def find_minimum(problem: Problem, y: Any, epochs: int) -> Minimum:
         return Minimum(_long_runs(problem, y, epochs), np.inf, time.perf_counter() - began, False)
     solved = solve_problem(problem, tol=_TOL, max_iter=_MOST_ITERATIONS)
     seconds = time.perf_counter() - began
-    value, error = problem.objective(solved.coef, solved.intercept), np.inf
+    coef, intercept = solved.coef[0], float(solved.intercept[0])
+    value, error = problem.objective(coef, intercept), np.inf
     if solved.certified:
         sums = sums_of(problem)
-        error = certified_gap(sums, sums.at(sums.join(solved.coef, solved.intercept)))
+        error = certified_gap(sums, sums.at(sums.join(coef, intercept)))
         # the dual's bound may be the smaller one; gaps are in units of the constant's distance
         error = min(error, solved.gap * max(0.0, sums.constant()[1] - value + error))
     return Minimum(value, error, seconds, True)

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from antithetic.estimators.logistic import LogisticRegression
 from antithetic.exact.optimality import duality_gap
+from antithetic.exact.path import solve_problem
 from antithetic.problem import Problem, SoftmaxProblem
-from antithetic.solvers.newton import solve_problem
 from antithetic.training.minimize import minimize
 
 RELATIVE_ERROR = 1e-10  # of f(0) - f*: what is asked for
@@ -46,7 +46,8 @@ def find_optimum(problem: Problem, *, seconds: float = 20.0) -> Optimum:
 
 
 def _weights(problem: Problem) -> NDArray[np.float64]:
-    return solve_problem(problem, tol=_TOL, max_iter=_MOST_ITERATIONS).coef
+    solved = solve_problem(problem, tol=_TOL, max_iter=_MOST_ITERATIONS)
+    return np.asarray(solved.coef[0])
 
 
 def _softmax_weights(problem: Problem) -> NDArray[np.float64]:

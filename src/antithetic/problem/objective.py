@@ -124,6 +124,11 @@ class Problem:
         return int(self.X.shape[1])
 
     @property
+    def codes(self) -> NDArray[np.intp]:
+        """Class of each row of a classification, from 0."""
+        return (self.y > 0.0).astype(np.intp)
+
+    @property
     def n_weights(self) -> int:
         """Number of weights."""
         return self.d

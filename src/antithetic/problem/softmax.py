@@ -67,10 +67,15 @@ class SoftmaxProblem(Problem):
         return self.n_classes * self.d
 
     @property
+    def codes(self) -> NDArray[np.intp]:
+        """Class of each row, from 0."""
+        return self.y.astype(np.intp)
+
+    @property
     def class_targets(self) -> kernels.ClassTargets:
         """Class codes and row weights in the form that the kernels take."""
         weight = np.empty(0) if self.weight is None else np.ascontiguousarray(self.weight)
-        return kernels.ClassTargets(self.y.astype(np.intp), weight, self.n_classes)
+        return kernels.ClassTargets(self.codes, weight, self.n_classes)
 
     @classmethod
     def build(

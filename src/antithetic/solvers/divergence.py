@@ -9,22 +9,13 @@ import numpy as np
 
 from antithetic._core.schedules import step_size
 from antithetic.problem import Problem
+from antithetic.problem.overflow import DivergenceError, overflow_message
 from antithetic.solvers.state import Solution, State
 from antithetic.solvers.steps import Schedule
 
+__all__ = ["DivergenceError", "advice", "check_finite", "overflow_message"]
+
 _SHORTER = 0.1  # steps to try, relative to those that were too long
-
-
-class DivergenceError(ValueError):
-    """The weights or the objective became infinite or NaN.
-
-    Attributes
-    ----------
-    result : Result or None
-        The last finite result, from the epoch before.
-    """
-
-    result: object = None
 
 
 def check_finite(problem: Problem, state: State, schedule: Schedule) -> None:
@@ -33,14 +24,6 @@ def check_finite(problem: Problem, state: State, schedule: Schedule) -> None:
         return
     raise DivergenceError(
         overflow_message(state.epochs, f"the steps diverged. {advice(problem, schedule)} ")
-    )
-
-
-def overflow_message(epoch: int, reason: str) -> str:
-    """The message in scikit-learn's words, which programs may look for, with the reason."""
-    return (
-        f"Floating-point under-/overflow occurred at epoch #{epoch}: {reason}"
-        "Scaling input data with StandardScaler or MinMaxScaler might help."
     )
 
 

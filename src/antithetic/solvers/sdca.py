@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from antithetic._core import kernels
 from antithetic._core.losses import DUAL_STEPS, HINGE, SQUARED_ERROR, SQUARED_HINGE
 from antithetic._util.validation import check_coef, check_number
-from antithetic.exact.optimality import duality_gap, mean_row
+from antithetic.exact.dual import DualAscent
+from antithetic.exact.optimality import duality_gap
 from antithetic.orders.batches import Batches
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.smoothness import squared_norms
 from antithetic.solvers.choice import Choice
 from antithetic.solvers.state import After, Solution, State
 from antithetic.solvers.steps import Auto, Schedule
@@ -158,26 +158,6 @@ class Sdca:
             met / visits if self.watch else np.nan,
         )
 
-    def visit(
-        self, order: NDArray[np.intp], coef: NDArray[Any], duals: NDArray[np.float64]
-    ) -> None:
-        """Visit rows in an order, and move weights and dual variables in place."""
-        nothing = np.empty(0)
-        self.problem.rows.dual_epoch(
-            self.problem.targets,
-            order,
-            self.squares,
-            self.problem.loss.code,
-            self._share,
-            False,
-            0.0,
-            0.0,
-            coef,
-            duals,
-            nothing,
-            nothing,
-        )
-
     def _rest(self, own: Duals, coef: NDArray[Any]) -> _Resting:
         """What is known about the skipped rows, from a new reference if the old one is used up."""
         nothing = np.empty(0)
@@ -195,10 +175,6 @@ class Sdca:
     @property
     def _share(self) -> float:
         return 1.0 / (self.problem.penalty.l2 * self.problem.n)
-
-    def weights_of(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Weights that belong to dual variables, in float64."""
-        return mean_row(self.problem, duals) / self.problem.penalty.l2
 
     def _weights(self, duals: NDArray[np.float64]) -> NDArray[Any]:
         """Weights that belong to dual variables, of the rows' float type."""
@@ -238,19 +214,7 @@ def make_sdca(problem: Problem, *, watch: bool = False) -> Sdca:
     >>> make_sdca(problem).init()[1].values
     array([0., 0.])
     """
-    squares, l2 = squared_norms(problem), problem.penalty.l2
-    heaviest = 1.0
-    if problem.weight is not None:
-        squares = np.where(problem.weight > 0.0, squares, 0.0)  # others may hold anything
-        heaviest = max(1.0, float(problem.weight.max()))
-    with np.errstate(over="ignore"):
-        longest = float(np.max(squares, initial=0.0)) / (l2 * problem.n) * heaviest * 4.0
-    if not np.isfinite(longest):
-        raise ValueError(
-            'solver="sdca": the squared norm of a row, divided by l2 * n, overflows; scale the'
-            " rows, or use a larger l2"
-        )
-    return Sdca(problem, squares, watch)
+    return Sdca(problem, DualAscent.of(problem).squares, watch)
 
 
 def refuses(choice: Choice) -> str | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core.losses import PERCEPTRON
-from antithetic.exact.class_shares import best_constants
+from antithetic.exact.class_sums import best_constants
 from antithetic.exact.gap import (
     aitken_gap,
     has_newton_decrement,

@@ -3,15 +3,17 @@
 
 namespace antithetic {
 
-ColumnProducts::ColumnProducts(Index columns)
+template <class Real>
+ColumnProducts<Real>::ColumnProducts(Index columns)
     : columns_(columns),
       panels_((columns + wide - 1) / wide),
       stride_(panels_ * wide),
       packed_(panels_ * panel_size),
       sums_(stride_ * stride_) {}
 
-void ColumnProducts::add(Index rows, std::span<const std::byte> next) {
-  const Index tiles = (columns_ + few - 1) / few * (panels_ + 1) / 2;  // about
+template <class Real>
+void ColumnProducts<Real>::add(Index rows, std::span<const std::byte> next) {
+  const Index tiles = 1 + (columns_ + few - 1) / few * (panels_ + 1) / 2;  // about
   const auto share = static_cast<std::size_t>(length(next) / tiles + cache_line);
   for (Index j = 0; j < columns_; j += few) {
     for (Index panel = j / wide; panel < panels_; ++panel) {
@@ -29,13 +31,14 @@ void ColumnProducts::add(Index rows, std::span<const std::byte> next) {
   }
 }
 
+template <class Real>
 template <std::size_t first, std::size_t parts>
-void ColumnProducts::add_tile(Index rows, Index j, Index panel) {
-  Block<double, narrow> sums[few][parts] = {};
-  const double* columns = packed_.data() + j / wide * panel_size + j % wide;
-  const double* others = packed_.data() + panel * panel_size + static_cast<Index>(first) * narrow;
+void ColumnProducts<Real>::add_tile(Index rows, Index j, Index panel) {
+  Block<Real, narrow> sums[few][parts] = {};
+  const Real* columns = packed_.data() + j / wide * panel_size + j % wide;
+  const Real* others = packed_.data() + panel * panel_size + static_cast<Index>(first) * narrow;
   for (Index i = 0; i < rows; ++i, columns += wide, others += wide) {
-    Block<double, narrow> part[parts];
+    Block<Real, narrow> part[parts];
     detail::unrolled<parts>(
         [&](auto p) { part[p] = block_at<narrow>(others + static_cast<Index>(p()) * narrow); });
     detail::unrolled<static_cast<std::size_t>(few)>([&](auto r) {
@@ -44,15 +47,16 @@ void ColumnProducts::add_tile(Index rows, Index j, Index panel) {
   }
   constexpr Index many = static_cast<Index>(parts) * narrow;
   for (Index r = 0; r < few; ++r) {
-    double line[many];
+    Real line[many];
     std::memcpy(line, sums[r], sizeof line);
     double* out =
         sums_.data() + (j + r) * stride_ + panel * wide + static_cast<Index>(first) * narrow;
-    for (Index k = 0; k < many; ++k) out[k] += line[k];
+    for (Index k = 0; k < many; ++k) out[k] += static_cast<double>(line[k]);
   }
 }
 
-void ColumnProducts::add_to(std::span<double> matrix) const {
+template <class Real>
+void ColumnProducts<Real>::add_to(std::span<double> matrix) const {
   for (Index j = 0; j < columns_; ++j) {
     for (Index c = j; c < columns_; ++c) {
       const double sum = sums_.data()[j * stride_ + c];
@@ -61,5 +65,8 @@ void ColumnProducts::add_to(std::span<double> matrix) const {
     }
   }
 }
+
+template class ColumnProducts<float>;
+template class ColumnProducts<double>;
 
 }  // namespace antithetic

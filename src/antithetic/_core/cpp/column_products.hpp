@@ -10,6 +10,7 @@ namespace antithetic {
 // Sums over rows of the products of their columns. Some rows at a time are packed into panels of as
 // many columns as two registers hold; tiles of the products stay in registers while these rows are
 // added, and sums of such blocks are added in float64.
+template <class Real>
 class ColumnProducts {
  public:
   static constexpr Index rows_at_once = 128;
@@ -17,10 +18,10 @@ class ColumnProducts {
   explicit ColumnProducts(Index columns);
 
   // Where the numbers of a packed row are: panel p from `line(row) + p * panel_size` on.
-  double* line(Index row) { return packed_.data() + row * wide; }
+  Real* line(Index row) { return packed_.data() + row * wide; }
 
   // Where one number of a packed row is.
-  double& at(Index row, Index column) {
+  Real& at(Index row, Index column) {
     return line(row)[column / wide * panel_size + column % wide];
   }
 
@@ -31,7 +32,7 @@ class ColumnProducts {
   // Add these sums to a symmetric matrix.
   void add_to(std::span<double> matrix) const;
 
-  static constexpr Index narrow = register_lanes<double>, wide = 2 * narrow;
+  static constexpr Index narrow = register_lanes<Real>, wide = 2 * narrow;
   static constexpr Index panel_size = rows_at_once * wide;
 
  private:
@@ -42,49 +43,56 @@ class ColumnProducts {
   void add_tile(Index rows, Index j, Index panel);
 
   Index columns_, panels_, stride_;
-  AlignedVector<double> packed_, sums_;  // on and above the diagonal
+  AlignedVector<Real> packed_;
+  AlignedVector<double> sums_;  // on and above the diagonal
 };
 
-// Columns x_j - centre_j, a column of ones if there is an intercept, and y - target_centre; each
-// row counts as often as its weight says, if there are weights.
+extern template class ColumnProducts<float>;
+extern template class ColumnProducts<double>;
+
+// Columns x_j - centre_j, or as they are if there is no centre, a column of ones if there is an
+// intercept, and y - target_centre if there are targets; each row counts as often as its weight
+// says, if there are weights.
 struct SquaresArguments {
   std::span<const double> y, weight, centre;
   double target_centre;
-  bool has_intercept;
-  std::span<double> products;  // (columns, columns)
+  bool has_intercept, is_single;  // products in float32
+  std::span<double> products;     // (columns, columns)
   Index threads;
 };
 
 // root (x - centre), in panels.
-template <class Real>
+template <class Real, class Out>
 void pack(const Real* ANTITHETIC_RESTRICT x, Index d, double root,
-          const double* ANTITHETIC_RESTRICT centre, double* ANTITHETIC_RESTRICT line) {
-  constexpr Index wide = ColumnProducts::wide, panel_size = ColumnProducts::panel_size;
+          const double* ANTITHETIC_RESTRICT centre, Out* ANTITHETIC_RESTRICT line) {
+  constexpr Index wide = ColumnProducts<Out>::wide, panel_size = ColumnProducts<Out>::panel_size;
   Index c = 0;
   for (; c + wide <= d; c += wide, line += panel_size) {
     for (Index k = 0; k < wide; ++k) {
-      line[k] = root * (static_cast<double>(x[c + k]) - centre[c + k]);
+      line[k] = static_cast<Out>(root * (static_cast<double>(x[c + k]) - centre[c + k]));
     }
   }
   for (Index k = 0; c + k < d; ++k) {
-    line[k] = root * (static_cast<double>(x[c + k]) - centre[c + k]);
+    line[k] = static_cast<Out>(root * (static_cast<double>(x[c + k]) - centre[c + k]));
   }
 }
 
 // Add the products of rows from `first` to `last`, until the flag is set; a pulse is for one thread
 // only.
-template <class Real>
+template <class Out, class Real>
 void add_products(const DenseRows<Real>& rows, const SquaresArguments& given, Index first,
-                  Index last, ColumnProducts& sums, const StopFlag& stop, Pulse* pulse) {
-  constexpr Index at_once = ColumnProducts::rows_at_once;
+                  Index last, ColumnProducts<Out>& sums, const StopFlag& stop, Pulse* pulse) {
+  constexpr Index at_once = ColumnProducts<Out>::rows_at_once;
   for (; first < last && !stop; first += at_once) {
     const Index many = std::min(at_once, last - first);
     for (Index k = 0; k < many; ++k) {
       const auto i = static_cast<std::size_t>(first + k);
       const double root = given.weight.empty() ? 1.0 : std::sqrt(given.weight[i]);
       pack(rows.row(first + k), rows.d, root, given.centre.data(), sums.line(k));
-      if (given.has_intercept) sums.at(k, rows.d) = root;
-      sums.at(k, rows.d + given.has_intercept) = root * (given.y[i] - given.target_centre);
+      if (given.has_intercept) sums.at(k, rows.d) = static_cast<Out>(root);
+      if (given.y.empty()) continue;
+      sums.at(k, rows.d + given.has_intercept) =
+          static_cast<Out>(root * (given.y[i] - given.target_centre));
     }
     const Index later = std::min(at_once, last - first - many);
     sums.add(many, std::as_bytes(std::span(rows.row(first + many), rows.d * later)));
@@ -93,10 +101,10 @@ void add_products(const DenseRows<Real>& rows, const SquaresArguments& given, In
 }
 
 // Means over all rows. Each thread sums some of them; sums are added in the order of the rows.
-template <class Real>
+template <class Out, class Real>
 void sum_products(const DenseRows<Real>& rows, const SquaresArguments& given, Pulse& pulse) {
-  const Index columns = rows.d + given.has_intercept + 1;
-  std::vector<ColumnProducts> sums;
+  const Index columns = rows.d + given.has_intercept + !given.y.empty();
+  std::vector<ColumnProducts<Out>> sums;
   sums.reserve(static_cast<std::size_t>(given.threads));  // a copy would be aligned otherwise
   for (Index t = 0; t < given.threads; ++t) sums.emplace_back(columns);
   in_threads(given.threads, [&](Index t, const StopFlag& stop) {

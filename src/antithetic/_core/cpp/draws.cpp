@@ -50,6 +50,22 @@ class RandomWords {
 
 }  // namespace
 
+std::vector<Index> draw_by_hash(std::span<const double> share, double size, std::uint64_t seed,
+                                std::uint64_t first) {
+  constexpr std::uint64_t golden = 0x9E3779B97F4A7C15;  // splitmix64 (Steele, Lea, Flood 2014)
+  std::vector<Index> drawn;
+  for (std::size_t i = 0; i < share.size(); ++i) {
+    std::uint64_t bits = (first + i + (seed + 1) * golden) * golden;
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9;
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB;
+    bits ^= bits >> 31;
+    if (static_cast<double>(bits >> 11) * 0x1p-53 < share[i] * size) {
+      drawn.push_back(static_cast<Index>(i));
+    }
+  }
+  return drawn;
+}
+
 void draw_order(std::span<Index> order, std::span<const std::uint64_t, 4> seed) {
   RandomWords words(seed);
   std::vector<std::uint32_t> numbers(order.size());  // of 32 bits, for the sake of the cache

@@ -13,6 +13,12 @@ void draw_order(std::span<Index> order, std::span<const std::uint64_t, 4> seed);
 // turn. The last sum must be at least 1 and the numbers below 1.
 void invert(std::span<const double> sums, std::span<const double> numbers, std::span<Index> drawn);
 
+// Numbers of the rows whose hash, a number from 0 up to 1, is below their share times the size of
+// the sample. The hash is that of the seed and the row's number, the first of which is given, so a
+// sample is part of each larger one.
+std::vector<Index> draw_by_hash(std::span<const double> share, double size, std::uint64_t seed,
+                                std::uint64_t first);
+
 // Pair balancing of rows that are observed a few at a time (for PyTorch): the vector of row k is
 // the product of its slopes and its entries in `vectors`. `marks` are the ends of front and back,
 // and the row that waits for another, whose vector is `held`; -1 for none. Rows placed already are

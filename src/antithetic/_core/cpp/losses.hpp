@@ -26,6 +26,10 @@ enum LossCode : int {
   loss_count
 };
 
+struct Interval {
+  double low, high;
+};
+
 struct Loss {
   int code;
   double epsilon;  // or the quantile, or the power
@@ -44,6 +48,9 @@ struct Loss {
   // sup_p p u - phi(y, p): infinite where the loss never has the slope u, never NaN.
   double conjugate(double y, double u) const;
 
+  // Slopes at which the conjugate of a loss without a kink is finite.
+  Interval allowed_slopes(double y) const;
+
   bool has_dual_step() const {
     return code == log_loss || code == hinge || code == squared_hinge || code == squared_error;
   }
@@ -61,6 +68,7 @@ inline double tweedie_value(double power, double y, double p) {
   const double b = power - 1.0, a = 1.0 - b;
   if (y <= 0.0) return std::exp(a * p) / a;
   const double t = p - std::log(y);
+  if (b == 0.0) return y * std::max(0.0, std::expm1(t) - t);  // Poisson's, without a power
   const double up = a > 0.0 ? std::expm1(a * t) / a : t;
   const double down = b > 0.0 ? std::expm1(-b * t) / b : -t;
   return std::pow(y, a) * std::max(0.0, up + down);
@@ -68,6 +76,7 @@ inline double tweedie_value(double power, double y, double p) {
 
 inline double tweedie_slope(double power, double y, double p) {
   const double b = power - 1.0;
+  if (b == 0.0) return std::exp(p) - std::max(0.0, y);
   return std::exp((1.0 - b) * p) - (y > 0.0 ? y * std::exp(-b * p) : 0.0);
 }
 
@@ -220,6 +229,25 @@ inline double Loss::conjugate(double y, double u) const {
   if (code <= huber) return 4.0 * (size * (centre + 0.125 * size));
   centre += 0.25 * epsilon;
   return 4.0 * (size * (code == epsilon_insensitive ? centre : centre + 0.0625 * size));
+}
+
+inline Interval Loss::allowed_slopes(double y) const {
+  switch (code) {
+    case log_loss:
+      return y > 0.0 ? Interval{-1.0, 0.0} : Interval{0.0, 1.0};
+    case squared_hinge:
+      return y > 0.0 ? Interval{-infinity, 0.0} : Interval{0.0, infinity};
+    case modified_huber:
+      return y > 0.0 ? Interval{-4.0, 0.0} : Interval{0.0, 4.0};
+    case huber:
+      return {-epsilon, epsilon};
+    case tweedie:
+      if (epsilon == 1.0) return {-y, infinity};
+      if (epsilon == 2.0) return {-infinity, 1.0};
+      return {y > 0.0 ? -infinity : 0.0, infinity};
+    default:
+      return {-infinity, infinity};
+  }
 }
 
 namespace detail {

@@ -13,7 +13,6 @@
 #include "row_set.hpp"
 #include "softmax_rows.hpp"
 #include "squares_minimum.hpp"
-#include "table_minimum.hpp"
 #include "table_newton.hpp"
 
 namespace nb = nanobind;
@@ -289,6 +288,75 @@ double scale_slopes_of_rows(const BoundTargets& targets, int loss, double epsilo
   return scale_slopes(labels, Loss{loss, epsilon}, given, up, down, out);
 }
 
+auto visit_rows_after_step(const BoundRows& rows, const BoundTargets& targets, int loss,
+                           double epsilon, const ReadColumn<double>& coef, double intercept,
+                           const ReadColumn<double>& before, const Column<double>& after,
+                           const Table<double>& sums, Index threads) {
+  if (sums.shape(0) != 2) throw std::invalid_argument("sums: shape (2, d)");
+  const auto d = sums.shape(1);
+  const StepVisitArguments arguments{targets.get(),
+                                     Loss{loss, epsilon},
+                                     read(coef),
+                                     intercept,
+                                     read(before),
+                                     write(after),
+                                     std::span(sums.data(), d),
+                                     std::span(sums.data() + d, d),
+                                     threads};
+  Pulse pulse = pulse_of_this_thread();
+  nb::gil_scoped_release unlocked;
+  const auto [totals, expected] = rows.rows->visit_after_step(arguments, pulse);
+  return std::make_tuple(totals.loss, totals.slope, totals.slope_square, totals.curvature,
+                         expected.slope, expected.square);
+}
+
+void reach_of_rows(const BoundRows& rows, const ReadColumn<double>& centre,
+                   const ReadColumn<double>& scale, const Column<double>& out) {
+  const Reach given{read(centre), read(scale)};
+  const auto reached = write(out);
+  Pulse pulse = pulse_of_this_thread();
+  nb::gil_scoped_release unlocked;
+  rows.rows->reach(given, reached, pulse);
+}
+
+void require_predictions(const Targets& targets, int loss, std::size_t many, std::size_t other) {
+  if (targets.y.size() != many || other != many ||
+      (targets.has_weights() && targets.weight.size() != many)) {
+    throw std::invalid_argument("predictions: one per row");
+  }
+  if (loss < 0 || loss >= loss_count) throw std::invalid_argument("the loss is not known");
+}
+
+void bend_given_predictions(const BoundTargets& targets, int loss, double epsilon,
+                            const ReadColumn<double>& predictions, const Column<double>& slopes,
+                            const Column<double>& curvatures) {
+  const auto labels = targets.get();
+  require_predictions(labels, loss, predictions.shape(0), slopes.shape(0));
+  require_predictions(labels, loss, predictions.shape(0), curvatures.shape(0));
+  bend_predictions(labels, Loss{loss, epsilon}, read(predictions), write(slopes),
+                   write(curvatures));
+}
+
+auto loss_along_step(const BoundTargets& targets, int loss, double epsilon,
+                     const ReadColumn<double>& predictions, const ReadColumn<double>& after,
+                     double step) {
+  const auto labels = targets.get();
+  require_predictions(labels, loss, predictions.shape(0), after.shape(0));
+  const auto [value, slope] =
+      loss_along(labels, Loss{loss, epsilon}, read(predictions), read(after), step);
+  return std::make_tuple(value, slope);
+}
+
+double cost_of_dual_point(const BoundTargets& targets, int loss, double epsilon,
+                          const ReadColumn<double>& predictions, const ReadColumn<double>& after,
+                          const Restoration& restoration, const Column<double>& slopes) {
+  const auto labels = targets.get();
+  require_predictions(labels, loss, predictions.shape(0), after.shape(0));
+  if (slopes.shape(0) != 0) require_predictions(labels, loss, slopes.shape(0), after.shape(0));
+  return dual_cost(labels, Loss{loss, epsilon}, read(predictions), read(after), restoration,
+                   write(slopes));
+}
+
 void combine_rows(const BoundRows& rows, const ReadColumn<double>& factors,
                   const Column<double>& sum, Index threads) {
   const auto given = read(factors);
@@ -350,11 +418,11 @@ void gram_of_rows(const BoundRows& rows, const ReadColumn<double>& weight,
 
 bool squares_of_rows(const BoundRows& rows, const ReadColumn<double>& y,
                      const ReadColumn<double>& weight, const ReadColumn<double>& centre,
-                     double target_centre, bool has_intercept, const Table<double>& products,
-                     Index threads) {
+                     double target_centre, bool has_intercept, bool is_single,
+                     const Table<double>& products, Index threads) {
   const std::span<double> out(products.data(), products.size());
   const SquaresArguments given{read(y),       read(weight), read(centre), target_centre,
-                               has_intercept, out,          threads};
+                               has_intercept, is_single,    out,          threads};
   Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
   rows.rows->squares(given, pulse);
@@ -415,23 +483,6 @@ auto newton_decrement_of_few_rows(const ReadTable<double>& table, const BoundTar
   nb::gil_scoped_release unlocked;
   const auto found = newton_decrement_of_table(problem, at, least_ridge);
   return std::make_tuple(found.objective, found.decrement);
-}
-
-auto minimum_of_few_rows(const ReadTable<double>& table, const BoundTargets& targets, double l2,
-                         bool has_intercept, double zero_objective, double gap, double least_unit,
-                         double rounding, Index most_steps, const Column<double>& point) {
-  const auto n = static_cast<Index>(table.shape(0)), k = static_cast<Index>(table.shape(1));
-  require_targets(targets.get(), n);
-  require(n > 0 && k > (has_intercept ? 1 : 0), "a table needs rows and columns");
-  require(length(write(point)) == k, "point: one per column");
-  require(l2 > 0.0, "l2: above zero");
-  const LogisticTable problem{{table.data(), n, k}, targets.get(), l2, has_intercept};
-  const MinimumGoal goal{zero_objective, gap, least_unit, rounding, most_steps};
-  const auto at = write(point);
-  Pulse pulse = pulse_of_this_thread();
-  nb::gil_scoped_release unlocked;
-  const auto found = minimise_table(problem, goal, at, pulse);
-  return std::make_tuple(found.objective, found.distance, found.steps, found.is_reached);
 }
 
 std::optional<std::tuple<double, double, double>> minimum_of_products(
@@ -519,7 +570,66 @@ double softmax_divergence_of(const Table<Real>& scores, const ReadColumn<Index>&
 }
 
 template <class Real>
+ScoreChange<Real> score_change(const Table<const Real>& before, const Table<const Real>& after,
+                               const ReadColumn<Index>& labels, const ReadColumn<double>& weight) {
+  const bool fits = after.shape(0) == before.shape(0) && after.shape(1) == before.shape(1);
+  if (!fits) throw std::invalid_argument("scores before and after: of one shape");
+  return {score_table(before, labels, weight), after.data()};
+}
+
+template <class Real>
+auto softmax_step_of(const Table<const Real>& before, const Table<const Real>& after,
+                     const ReadColumn<Index>& labels, const ReadColumn<double>& weight,
+                     const Table<Real>& both, const Column<double>& sums) {
+  const auto change = score_change<Real>(before, after, labels, weight);
+  const auto out = write(sums);
+  const bool fits = both.shape(0) == before.shape(0) && both.shape(1) == 2 * before.shape(1) &&
+                    length(out) == 2 * change.before.classes;
+  if (!fits) throw std::invalid_argument("both and sums: two numbers per class");
+  Pulse pulse = pulse_of_this_thread();
+  Real* slopes = both.data();
+  nb::gil_scoped_release unlocked;
+  const auto [found, square] = softmax_step(change, slopes, out, pulse);
+  return std::make_tuple(found.loss, found.slope_square, found.curvature, square);
+}
+
+template <class Real>
+auto softmax_along_step(const Table<const Real>& before, const Table<const Real>& after,
+                        const ReadColumn<Index>& labels, const ReadColumn<double>& weight,
+                        double step) {
+  const auto change = score_change<Real>(before, after, labels, weight);
+  Pulse pulse = pulse_of_this_thread();
+  nb::gil_scoped_release unlocked;
+  const auto [loss, slope] = softmax_along(change, step, pulse);
+  return std::make_tuple(loss, slope);
+}
+
+template <class Real>
+double softmax_cost_of_step(const Table<const Real>& before, const Table<const Real>& after,
+                            const ReadColumn<Index>& labels, const ReadColumn<double>& weight,
+                            const ReadColumn<double>& kept, const ReadColumn<double>& given,
+                            double share) {
+  const auto change = score_change<Real>(before, after, labels, weight);
+  const OtherChances others{read(kept), read(given), share};
+  const Index classes = change.before.classes;
+  const bool fits = length(others.kept) == classes && length(others.given) == classes;
+  if (!fits) throw std::invalid_argument("kept and given: one per class");
+  Pulse pulse = pulse_of_this_thread();
+  nb::gil_scoped_release unlocked;
+  return softmax_step_cost(change, others, pulse);
+}
+
+template <class Real>
 void bind_softmax(nb::module_& m) {
+  m.def("softmax_step", &softmax_step_of<Real>, nb::arg("before").noconvert(),
+        nb::arg("after").noconvert(), nb::arg("labels").noconvert(), nb::arg("weight").noconvert(),
+        nb::arg("both").noconvert(), nb::arg("sums").noconvert());
+  m.def("softmax_along", &softmax_along_step<Real>, nb::arg("before").noconvert(),
+        nb::arg("after").noconvert(), nb::arg("labels").noconvert(), nb::arg("weight").noconvert(),
+        nb::arg("step"));
+  m.def("softmax_step_cost", &softmax_cost_of_step<Real>, nb::arg("before").noconvert(),
+        nb::arg("after").noconvert(), nb::arg("labels").noconvert(), nb::arg("weight").noconvert(),
+        nb::arg("kept").noconvert(), nb::arg("given").noconvert(), nb::arg("share"));
   m.def("softmax_slopes", &softmax_slopes_of<Real>, nb::arg("scores").noconvert(),
         nb::arg("labels").noconvert(), nb::arg("weight").noconvert(), nb::arg("sums").noconvert());
   m.def("softmax_chances", &softmax_chances_of<Real>, nb::arg("scores").noconvert(),
@@ -609,6 +719,17 @@ void draw_random_order(const Column<Index>& order, const ReadColumn<std::uint64_
           "seed: not only zeros, which the generator would never leave");
   nb::gil_scoped_release unlocked;
   draw_order(given, words.first<4>());
+}
+
+Column<Index> drawn_by_hash(const ReadColumn<double>& share, double size, std::uint64_t seed,
+                            std::uint64_t first) {
+  const auto shares = read(share);
+  std::vector<Index> drawn;
+  {
+    nb::gil_scoped_release unlocked;
+    drawn = draw_by_hash(shares, size, seed, first);
+  }
+  return owned(std::move(drawn));
 }
 
 void invert_sums(const ReadColumn<double>& sums, const ReadColumn<double>& numbers,
@@ -856,6 +977,12 @@ void bind(nb::module_& m, const char* isa) {
            nb::arg("coef").noconvert(), nb::arg("intercept"), nb::arg("slopes").noconvert(),
            nb::arg("curvatures").noconvert(), nb::arg("predictions").noconvert(),
            nb::arg("gradient").noconvert(), nb::arg("moments").noconvert(), nb::arg("threads"))
+      .def("visit_after_step", &visit_rows_after_step, nb::arg("targets"), nb::arg("loss"),
+           nb::arg("epsilon"), nb::arg("coef").noconvert(), nb::arg("intercept"),
+           nb::arg("before").noconvert(), nb::arg("after").noconvert(), nb::arg("sums").noconvert(),
+           nb::arg("threads"))
+      .def("reach", &reach_of_rows, nb::arg("centre").noconvert(), nb::arg("scale").noconvert(),
+           nb::arg("out").noconvert())
       .def("combine", &combine_rows, nb::arg("factors").noconvert(), nb::arg("total").noconvert(),
            nb::arg("threads"))
       .def("gram_product", &gram_product_of_rows, nb::arg("weight").noconvert(),
@@ -872,7 +999,7 @@ void bind(nb::module_& m, const char* isa) {
       .def("gram", &gram_of_rows, nb::arg("weight").noconvert(), nb::arg("gram").noconvert())
       .def("squares", &squares_of_rows, nb::arg("y").noconvert(), nb::arg("weight").noconvert(),
            nb::arg("centre").noconvert(), nb::arg("target_centre"), nb::arg("has_intercept"),
-           nb::arg("products").noconvert(), nb::arg("threads"))
+           nb::arg("is_single"), nb::arg("products").noconvert(), nb::arg("threads"))
       .def("solve_buckets", &solve_buckets, nb::arg("scale").noconvert(),
            nb::arg("codes").noconvert(), nb::arg("share"), nb::arg("constant"),
            nb::arg("order").noconvert(), nb::arg("partners").noconvert(),
@@ -949,6 +1076,21 @@ void bind(nb::module_& m, const char* isa) {
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
   m.def("curvatures", &each<&Loss::curvature>, nb::arg("loss"), nb::arg("epsilon"),
         nb::arg("y").noconvert(), nb::arg("p").noconvert(), nb::arg("out").noconvert());
+  nb::class_<Restoration>(m, "Restoration")
+      .def(
+          "__init__",
+          [](Restoration* self, double factor, double shift, double up, double down, double kept,
+             int side) { new (self) Restoration{factor, shift, up, down, kept, side}; },
+          nb::arg("factor") = 1.0, nb::arg("shift") = 0.0, nb::arg("up") = 1.0,
+          nb::arg("down") = 1.0, nb::arg("kept") = 1.0, nb::arg("side") = 0);
+  m.def("bend_predictions", &bend_given_predictions, nb::arg("targets"), nb::arg("loss"),
+        nb::arg("epsilon"), nb::arg("predictions").noconvert(), nb::arg("slopes").noconvert(),
+        nb::arg("curvatures").noconvert());
+  m.def("loss_along", &loss_along_step, nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"),
+        nb::arg("predictions").noconvert(), nb::arg("after").noconvert(), nb::arg("step"));
+  m.def("dual_cost", &cost_of_dual_point, nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"),
+        nb::arg("predictions").noconvert(), nb::arg("after").noconvert(), nb::arg("restoration"),
+        nb::arg("slopes").noconvert());
   m.def("scale_slopes", &scale_slopes_of_rows, nb::arg("targets"), nb::arg("loss"),
         nb::arg("epsilon"), nb::arg("slopes").noconvert(), nb::arg("curvatures").noconvert(),
         nb::arg("predictions").noconvert(), nb::arg("up"), nb::arg("down"),
@@ -963,10 +1105,6 @@ void bind(nb::module_& m, const char* isa) {
   m.def("newton_decrement", &newton_decrement_of_few_rows, nb::arg("table").noconvert(),
         nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"), nb::arg("offset").noconvert(),
         nb::arg("ridge").noconvert(), nb::arg("point").noconvert(), nb::arg("least_ridge"));
-  m.def("minimise_table", &minimum_of_few_rows, nb::arg("table").noconvert(), nb::arg("targets"),
-        nb::arg("l2"), nb::arg("has_intercept"), nb::arg("zero_objective"), nb::arg("gap"),
-        nb::arg("least_unit"), nb::arg("rounding"), nb::arg("most_steps"),
-        nb::arg("point").noconvert());
   m.def("minimise_products", &minimum_of_products, nb::arg("products").noconvert(), nb::arg("l2"),
         nb::arg("has_intercept"), nb::arg("rounding"), nb::arg("point").noconvert());
   m.def("along_axes", &components_along_axes, nb::arg("matrix").noconvert(),
@@ -989,6 +1127,8 @@ void bind(nb::module_& m, const char* isa) {
         nb::arg("limits").noconvert());
   m.def("draw_order", &draw_random_order, nb::arg("order").noconvert(),
         nb::arg("seed").noconvert());
+  m.def("draw_by_hash", &drawn_by_hash, nb::arg("share").noconvert(), nb::arg("size"),
+        nb::arg("seed"), nb::arg("first"));
   m.def("invert", &invert_sums, nb::arg("sums").noconvert(), nb::arg("numbers").noconvert(),
         nb::arg("drawn").noconvert());
   m.def("balance_observed", &balance_seen, nb::arg("rows").noconvert(),

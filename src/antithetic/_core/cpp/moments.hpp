@@ -152,4 +152,58 @@ void column_sums(const CsrRows<Real>& rows, std::span<const double> weight, cons
   }
 }
 
+// Squares of entries, less the centres of their columns, times the scales of these.
+struct Reach {
+  std::span<const double> centre, scale;
+};
+
+// The largest of them in each row.
+template <class Real>
+void reach_of_rows(const DenseRows<Real>& rows, const Reach& given, std::span<double> out,
+                   Pulse& pulse) {
+  for (Index i = 0; i < rows.n; ++i) {
+    rows.prefetch_later(i, 1);
+    const Real* x = rows.row(i);
+    double most[lanes<double>] = {};
+    in_blocks<double>(rows.d, [&](Index c, auto width) {
+      const auto apart = doubles_at<width>(x + c) - block_at<width>(given.centre.data() + c);
+      const auto square = apart * apart * block_at<width>(given.scale.data() + c);
+      put(most, greater(square, block_at<width>(most)));
+    });
+    out[static_cast<std::size_t>(i)] = *std::max_element(most, most + lanes<double>);
+    pulse.beat(rows.d);
+  }
+}
+
+// Entries that are not stored are zeros. Where most rows have a column, zeros may be what is far
+// from its centre: those columns are looked for in each row, the furthest first.
+template <class Real>
+void reach_of_rows(const CsrRows<Real>& rows, const Reach& given, std::span<double> out,
+                   Pulse& pulse) {
+  const auto square_of = [&](Index j, double x) {
+    const double apart = x - given.centre[static_cast<std::size_t>(j)];
+    return apart * apart * given.scale[static_cast<std::size_t>(j)];
+  };
+  std::vector<Index> full;
+  for (Index j = 0; j < rows.d; ++j) {
+    if (square_of(j, 0.0) > 1.0) full.push_back(j);
+  }
+  std::sort(full.begin(), full.end(),
+            [&](Index a, Index b) { return square_of(a, 0.0) > square_of(b, 0.0); });
+  std::vector<Index> last_row(static_cast<std::size_t>(full.empty() ? 0 : rows.d), -1);
+  for (Index i = 0; i < rows.n; ++i) {
+    double most = 0.0;
+    rows.for_each(i, [&](Index j, Real x) {
+      most = std::max(most, square_of(j, static_cast<double>(x)));
+      if (!full.empty()) last_row[static_cast<std::size_t>(j)] = i;
+    });
+    const auto missed = std::find_if(full.begin(), full.end(), [&](Index j) {
+      return last_row[static_cast<std::size_t>(j)] != i;
+    });
+    if (missed != full.end()) most = std::max(most, square_of(*missed, 0.0));
+    out[static_cast<std::size_t>(i)] = most;
+    pulse.beat(rows.length(i));
+  }
+}
+
 }  // namespace antithetic

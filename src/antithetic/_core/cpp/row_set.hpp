@@ -15,6 +15,7 @@
 #include "second_order.hpp"
 #include "sgd.hpp"
 #include "softmax.hpp"
+#include "step_visit.hpp"
 
 namespace antithetic {
 
@@ -119,6 +120,16 @@ struct EvaluateArguments {
   Index threads;
 };
 
+struct StepVisitArguments {
+  Targets targets;
+  Loss loss;
+  std::span<const double> coef;
+  double intercept;
+  std::span<const double> before;  // predictions at the start of the step
+  std::span<double> after, gradient, dual;
+  Index threads;
+};
+
 struct GramProductArguments {
   std::span<const double> weight, vector;
   double constant;
@@ -156,6 +167,8 @@ class RowSet {
   virtual std::array<double, 2> losses_at(const LossesArguments&, Pulse&) const = 0;
   virtual void solve_buckets(const BucketArguments&, Pulse&) const = 0;
   virtual Totals evaluate(const EvaluateArguments&, Pulse&) const = 0;
+  virtual std::pair<Totals, Expected> visit_after_step(const StepVisitArguments&, Pulse&) const = 0;
+  virtual void reach(const Reach&, std::span<double> out, Pulse&) const = 0;
   virtual void combine(std::span<const double> factors, std::span<double> sum, Index threads,
                        Pulse&) const = 0;
   virtual double gram_product(const GramProductArguments&, Pulse&) const = 0;

@@ -183,6 +183,27 @@ class RowSetOf : public RowSet {
                                  given.visit, given.gradient, given.moments, given.threads, pulse);
   }
 
+  std::pair<Totals, Expected> visit_after_step(const StepVisitArguments& given,
+                                               Pulse& pulse) const override {
+    require_targets(given.targets, rows_.n);
+    require(0 <= given.loss.code && given.loss.code < loss_count, "the loss is not known");
+    for (const Index size : {length(given.coef), length(given.gradient), length(given.dual)}) {
+      require(size == rows_.d, "coef and sums: shape (d,)");
+    }
+    require(length(given.before) == rows_.n && length(given.after) == rows_.n,
+            "predictions: one per row");
+    return antithetic::visit_after_step(rows_, given.targets, given.loss, given.coef,
+                                        given.intercept, given.before, given.after, given.gradient,
+                                        given.dual, given.threads, pulse);
+  }
+
+  void reach(const Reach& given, std::span<double> out, Pulse& pulse) const override {
+    require(length(given.centre) == rows_.d && length(given.scale) == rows_.d,
+            "centre and scale: shape (d,)");
+    require(length(out) == rows_.n, "reach: one per row");
+    antithetic::reach_of_rows(rows_, given, out, pulse);
+  }
+
   void combine(std::span<const double> factors, std::span<double> sum, Index threads,
                Pulse& pulse) const override {
     require(length(factors) == rows_.n, "factors: one per row");
@@ -234,8 +255,8 @@ class RowSetOf : public RowSet {
   }
 
   void squares(const SquaresArguments& given, Pulse& pulse) const override {
-    const Index columns = rows_.d + given.has_intercept + 1;
-    require(length(given.y) == rows_.n, "targets: one entry per row");
+    const Index columns = rows_.d + given.has_intercept + !given.y.empty();
+    require(given.y.empty() || length(given.y) == rows_.n, "targets: one entry per row");
     require(given.weight.empty() || length(given.weight) == rows_.n, "weights: one per row");
     require(length(given.centre) == rows_.d, "centre: shape (d,)");
     require(length(given.products) == columns * columns, "products: shape (columns, columns)");
@@ -244,7 +265,8 @@ class RowSetOf : public RowSet {
     } else {
       SquaresArguments all = given;
       all.threads = std::clamp<Index>(given.threads, 1, std::max<Index>(1, rows_.n));
-      sum_products(rows_, all, pulse);
+      given.is_single ? sum_products<float>(rows_, all, pulse)
+                      : sum_products<double>(rows_, all, pulse);
     }
   }
 

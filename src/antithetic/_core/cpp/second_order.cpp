@@ -20,7 +20,38 @@ ANTITHETIC_OUTLINE void judge_logistic(const double* ANTITHETIC_RESTRICT y,
   }
 }
 
+ANTITHETIC_OUTLINE void bend_logistic(const double* ANTITHETIC_RESTRICT y,
+                                      const double* ANTITHETIC_RESTRICT predictions, Index many,
+                                      double* ANTITHETIC_RESTRICT slopes,
+                                      double* ANTITHETIC_RESTRICT curvatures) {
+  for (Index k = 0; k < many; ++k) {
+    const double margin = y[k] * predictions[k];
+    const double tail = exp_of_negative<1>(-std::abs(margin));
+    const double share = 1.0 / (1.0 + tail), small = tail * share;
+    slopes[k] = -y[k] * (margin >= 0.0 ? small : share);
+    curvatures[k] = small * share;
+  }
+}
+
 }  // namespace
+
+void PredictionBlock::bend(const Targets& targets, const Loss& loss, Index start, Index many) {
+  const double* y = targets.y.data() + start;
+  if (loss.code == log_loss) {
+    bend_logistic(y, predictions, many, slopes, curvatures);
+  } else {
+    for (Index k = 0; k < many; ++k) {
+      slopes[k] = loss.slope(y[k], predictions[k]);
+      curvatures[k] = loss.curvature(y[k], predictions[k]);
+    }
+  }
+  if (!targets.has_weights()) return;
+  for (Index k = 0; k < many; ++k) {
+    const double w = targets.weight[static_cast<std::size_t>(start + k)];
+    slopes[k] = w > 0.0 ? w * slopes[k] : 0.0;
+    curvatures[k] = w > 0.0 ? w * curvatures[k] : 0.0;
+  }
+}
 
 Totals PredictionBlock::judge(const Targets& targets, const Loss& loss, Index start, Index many) {
   const double* y = targets.y.data() + start;
@@ -46,6 +77,36 @@ void PredictionBlock::weigh(const double* weight, Index many) {
     slopes[k] = w > 0.0 ? w * slopes[k] : 0.0;
     curvatures[k] = w > 0.0 ? w * curvatures[k] : 0.0;
   }
+}
+
+void bend_predictions(const Targets& targets, const Loss& loss, std::span<const double> predictions,
+                      std::span<double> slopes, std::span<double> curvatures) {
+  PredictionBlock block;
+  for (Index start = 0; start < length(predictions); start += most_rows_at_once) {
+    const Index many = std::min(most_rows_at_once, length(predictions) - start);
+    std::copy_n(predictions.data() + start, many, block.predictions);
+    block.bend(targets, loss, start, many);
+    std::copy_n(block.slopes, many, slopes.data() + start);
+    std::copy_n(block.curvatures, many, curvatures.data() + start);
+  }
+}
+
+std::pair<double, double> loss_along(const Targets& targets, const Loss& loss,
+                                     std::span<const double> predictions,
+                                     std::span<const double> after, double step) {
+  std::pair<double, double> all{0.0, 0.0};
+  PredictionBlock block;
+  for (Index start = 0; start < length(predictions); start += most_rows_at_once) {
+    const Index many = std::min(most_rows_at_once, length(predictions) - start);
+    const double *from = predictions.data() + start, *to = after.data() + start;
+    for (Index k = 0; k < many; ++k) block.predictions[k] = from[k] + step * (to[k] - from[k]);
+    all.first += block.judge(targets, loss, start, many).loss;
+    all.second += sum_of(many, [&](Index k) {
+      const double slope = block.slopes[k];  // 0 times an infinite change would be NaN
+      return slope != 0.0 ? slope * (to[k] - from[k]) : 0.0;
+    });
+  }
+  return all;
 }
 
 void in_blocks_of_rows(Index n, Index at_once, Index threads, std::span<double> total,

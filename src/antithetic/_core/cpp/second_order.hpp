@@ -83,9 +83,22 @@ class PredictionBlock {
 
   Totals judge(const Targets& targets, const Loss& loss, Index start, Index many);
 
+  // Slopes and curvatures alone.
+  void bend(const Targets& targets, const Loss& loss, Index start, Index many);
+
  private:
   void weigh(const double* weight, Index many);
 };
+
+// Weighted slopes and curvatures at given predictions.
+void bend_predictions(const Targets& targets, const Loss& loss, std::span<const double> predictions,
+                      std::span<double> slopes, std::span<double> curvatures);
+
+// Sum of the losses some way along a step from one prediction to another of each row, and its
+// derivative in that way.
+std::pair<double, double> loss_along(const Targets& targets, const Loss& loss,
+                                     std::span<const double> predictions,
+                                     std::span<const double> after, double step);
 
 // ---- products of a few rows with a vector, and sums of a few rows into one
 

@@ -43,4 +43,34 @@ struct OtherChances {
 template <class Real>
 double softmax_divergence(const ScoreTable<Real>& table, const OtherChances& others, Pulse& pulse);
 
+// Scores of the same rows before and after a step.
+template <class Real>
+struct ScoreChange {
+  ScoreTable<const Real> before;
+  const Real* after;
+};
+
+struct SoftmaxStep {
+  SoftmaxTotals totals;
+  double square = 0.0;  // of curvatures with squared changes of the scores
+};
+
+// A visit after a step. Each row of `both` gets its weighted slopes after the step, s (p - y), and
+// those that the quadratic model before the step expects there, s (a - y), with the chances
+// a_k = p_k (1 + D_k - sum p D) of the scores before, cut at zero and made to sum to one. They are
+// added to `sums`: one per class, first of the slopes.
+template <class Real>
+SoftmaxStep softmax_step(const ScoreChange<Real>& change, Real* both, std::span<double> sums,
+                         Pulse& pulse);
+
+// Weighted loss some way along a step, and its slope there.
+template <class Real>
+std::pair<double, double> softmax_along(const ScoreChange<Real>& change, double length,
+                                        Pulse& pulse);
+
+// Weighted divergence, summed over rows, of the chances that a step's model expects from those
+// before the step; first they become others as in `softmax_divergence`. It is never below zero.
+template <class Real>
+double softmax_step_cost(const ScoreChange<Real>& change, const OtherChances& others, Pulse& pulse);
+
 }  // namespace antithetic

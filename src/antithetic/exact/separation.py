@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from antithetic.exact.linear_algebra import Factor
 from antithetic.exact.row_sums import RowSums
 from antithetic.exact.sums import Vector
-from antithetic.solvers.newton.factor import Factor
 
 _MOST_COLUMNS = 4000  # of a Hessian that is formed
 _FAR = 0.5  # of a step that leads away for ever: exp(-m) falls by as much with each step of 1 in m

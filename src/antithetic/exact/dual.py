@@ -1,22 +1,94 @@
-"""Weights to begin with where columns are many and rows few: ascent on the dual."""
+"""Coordinate ascent on the dual, and weights to begin with if columns are many and rows few."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core.losses import DUAL_STEPS
-from antithetic.exact.optimality import dual_objective
+from antithetic.exact.optimality import dual_objective, mean_row
 from antithetic.problem import Problem
-from antithetic.solvers.sdca import Sdca, make_sdca
+from antithetic.problem.smoothness import squared_norms
 
 _EPOCHS, _MOST_EPOCHS = 10, 100
-_WORTH = 10  # epochs to come: where more are expected, Newton's steps cost less
+_WORTH = 10  # epochs to come: if more are expected, Newton's steps cost less
 _SHARE = 0.25  # of the gap that is allowed: how far the dual may be from its own optimum
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DualAscent:
+    r"""Maximise the dual of a problem with an L2 penalty over one variable at a time.
+
+    Each row has a dual variable :math:`a_i`, and the weights are :math:`w(a) = \frac{1}{l_2 n}
+    \sum_i a_i x_i`. A visit replaces :math:`a_i` by the maximiser of :math:`-s_i \phi^*(-a_i /
+    s_i) - \frac{l_2 n}{2} |w(a)|^2` over it, and costs as much as a step of SGD.
+
+    Attributes
+    ----------
+    problem : Problem
+    squares : ndarray of shape (n,)
+        Squared norms of the rows.
+    """
+
+    problem: Problem
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, problem: Problem) -> DualAscent:
+        """Return the ascent for a problem.
+
+        Raises
+        ------
+        ValueError
+            If the squares of the rows overflow.
+        """
+        squares, heaviest = squared_norms(problem), 1.0
+        if problem.weight is not None:
+            squares = np.where(problem.weight > 0.0, squares, 0.0)  # others may hold anything
+            heaviest = max(1.0, float(problem.weight.max()))
+        size = problem.penalty.l2 * problem.n
+        with np.errstate(over="ignore"):
+            longest = float(np.max(squares, initial=0.0)) / size * heaviest * 4.0
+        if not np.isfinite(longest):
+            raise ValueError(
+                'solver="sdca": the squared norm of a row, divided by l2 * n, overflows; scale the'
+                " rows, or use a larger l2"
+            )
+        return cls(problem, squares)
+
+    @property
+    def share(self) -> float:
+        """What a dual variable of 1 adds to the weights, in units of its row."""
+        return 1.0 / (self.problem.penalty.l2 * self.problem.n)
+
+    def visit(
+        self, order: NDArray[np.intp], coef: NDArray[Any], duals: NDArray[np.float64]
+    ) -> None:
+        """Visit rows in an order, and move weights and dual variables in place."""
+        nothing = np.empty(0)
+        self.problem.rows.dual_epoch(
+            self.problem.targets,
+            order,
+            self.squares,
+            self.problem.loss.code,
+            self.share,
+            False,
+            0.0,
+            0.0,
+            coef,
+            duals,
+            nothing,
+            nothing,
+        )
+
+    def weights_of(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Weights that belong to dual variables, in float64."""
+        return mean_row(self.problem, duals) / self.problem.penalty.l2
 
 
 class DualStart(NamedTuple):
@@ -54,21 +126,23 @@ def dual_start(
     if penalty.l2 <= 0.0 or penalty.l1 > 0.0 or problem.loss.code not in DUAL_STEPS:
         return None
     try:
-        solver = make_sdca(problem)
+        ascent = DualAscent.of(problem)
     except ValueError:  # squares overflow
         return None
-    start = _ascend(solver, seed, max_iter, allowed)
+    start = _ascend(ascent, seed, max_iter, allowed)
     return start._replace(least=-np.inf) if problem.fit_intercept else start
 
 
-def _ascend(solver: Sdca, seed: int, max_iter: int, allowed: Callable[[float], float]) -> DualStart:
+def _ascend(
+    ascent: DualAscent, seed: int, max_iter: int, allowed: Callable[[float], float]
+) -> DualStart:
     """Epochs until the gap is small enough, or for as long as that can be expected."""
-    problem, rng = solver.problem, np.random.default_rng(seed)
+    problem, rng = ascent.problem, np.random.default_rng(seed)
     coef, duals = np.zeros(problem.d, problem.X.dtype), np.zeros(problem.n)
     values, next_look = [dual_objective(problem, duals, coef)], 0.0
     most = min(max_iter, _EPOCHS if problem.fit_intercept else _MOST_EPOCHS)
     for epoch in range(1, most + 1):
-        solver.visit(rng.permutation(problem.n), coef, duals)
+        ascent.visit(rng.permutation(problem.n), coef, duals)
         value = dual_objective(problem, duals, coef)
         values.append(value)
         ratio, left = _outlook(np.diff(values))
@@ -82,7 +156,7 @@ def _ascend(solver: Sdca, seed: int, max_iter: int, allowed: Callable[[float], f
         if epoch >= _EPOCHS and there > epoch + _WORTH:
             break
     if problem.X.dtype != np.float64:  # the sum has lost digits on the way
-        coef = solver.weights_of(duals)
+        coef = ascent.weights_of(duals)
         value = dual_objective(problem, duals, coef)
     return DualStart(coef.astype(np.float64), value, epoch)
 

@@ -1,0 +1,122 @@
+"""Linear systems with matrices that are positive definite up to rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
+
+from antithetic.exact.sums import Vector, diagonal_of
+from antithetic.problem.overflow import DivergenceError, overflow_message
+
+_FIRST_SHIFT = 1e-12  # of the diagonal of a matrix that rounding made indefinite
+_LARGEST_SHIFT = 1e12  # which makes any matrix definite whose entries are finite
+
+
+class Inverse(Protocol):
+    """Solves linear systems with a matrix."""
+
+    def solve(self, vector: Vector) -> Vector:
+        """Solve the linear system."""
+
+
+class Factor:
+    """Cholesky factor of a matrix whose columns may be of any scale."""
+
+    def __init__(self, matrix: Vector) -> None:
+        diagonal = matrix.diagonal()
+        if diagonal.min(initial=np.inf) > 0.0:
+            ones: Vector | float = 1.0
+            self._scale = 1.0 / np.sqrt(diagonal)
+        else:
+            ones = np.where(diagonal > 0.0, 1.0, _FIRST_SHIFT)
+            self._scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+        shift, added = 0.0, _FIRST_SHIFT
+        while shift < _LARGEST_SHIFT:
+            scaled = matrix * self._scale
+            scaled *= self._scale[:, None]
+            diagonal_of(scaled)[:] = ones + shift
+            self._factor, failed = dpotrf(scaled.T, lower=1, clean=0, overwrite_a=1)
+            if failed == 0:
+                return
+            shift += added
+            added = 99.0 * shift
+        raise DivergenceError(overflow_message(0, "the curvature of the objective overflows. "))
+
+    def solve(self, vector: Vector) -> Vector:
+        """Solve the linear system, or several, one for each column."""
+        scale = self._scale if vector.ndim == 1 else self._scale[:, None]
+        solution: Vector = dpotrs(self._factor, vector * scale, lower=1)[0]
+        solution *= scale
+        return solution
+
+    def inverse_root(self) -> Vector:
+        """Return the lower triangle T for which T' T is the inverse of the matrix."""
+        root: Vector = np.tril(dtrtri(self._factor, lower=1)[0])
+        root *= self._scale
+        return root
+
+
+class RoughSolution(NamedTuple):
+    """An approximate solution of a linear system.
+
+    Attributes
+    ----------
+    step : ndarray of shape (d,)
+    squares : list of float
+        Squared residuals, in the units of the preconditioner, before and after each product.
+    """
+
+    step: Vector
+    squares: list[float]
+
+
+def conjugate_gradients(
+    times: Callable[[Vector], Vector],
+    precondition: Callable[[Vector], Vector],
+    given: Vector,
+    most_products: int,
+    left_over: float = 0.0,
+    is_enough: Callable[[Vector], bool] | None = None,
+) -> RoughSolution:
+    """Solve a linear system by preconditioned conjugate gradients, roughly.
+
+    Parameters
+    ----------
+    times, precondition : callable
+        Product of a vector with the matrix, and with a matrix near its inverse.
+    given : ndarray of shape (d,)
+    most_products : int
+    left_over : float, default=0.0
+        Share of the first squared residual at which it ends.
+    is_enough : callable, default=None
+        Called with the residual after each product; it ends if the answer is true.
+
+    Examples
+    --------
+    >>> matrix = np.array([[2.0, 1.0], [1.0, 2.0]])
+    >>> solved = conjugate_gradients(matrix.dot, lambda v: v / 2.0, np.array([3.0, 3.0]), 5)
+    >>> solved.step.tolist()
+    [1.0, 1.0]
+    """
+    step, rest = np.zeros(len(given)), given.copy()
+    scaled = precondition(rest)
+    along, squares = scaled.copy(), [float(rest @ scaled)]
+    for count in range(most_products):
+        if not squares[-1] > left_over * squares[0]:
+            break
+        if count and is_enough is not None and is_enough(rest):
+            break
+        product = times(along)
+        curvature = float(along @ product)
+        if not curvature > 0.0:
+            break
+        length = squares[-1] / curvature
+        step += length * along
+        rest -= length * product
+        scaled = precondition(rest)
+        squares.append(float(rest @ scaled))
+        along = scaled + (squares[-1] / squares[-2]) * along
+    return RoughSolution(step, squares)

@@ -1,0 +1,346 @@
+r"""Newton's method on all rows, with second derivatives of all of them or of a sample.
+
+Each iteration visits the rows once, at the end of a full step. That visit also tells how far the
+start of the step was from the optimum (:mod:`antithetic.exact.certificate`), and from the
+predictions at both ends the best length of the step is found without another visit. Another length
+than the full one costs one more.
+
+A state is never changed, so an interrupted iteration leaves the last one as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from antithetic.exact.certificate import certified_gap, gap_of_start, quick_gap
+from antithetic.exact.goal import Goal
+from antithetic.exact.models import Model, Proposal
+from antithetic.exact.sums import Evaluation, Sums, Vector, Visit
+
+_EPS = float(np.finfo(np.float64).eps)
+_ROUNDING = 16.0 * _EPS  # of an objective
+_MOST_IDLE = 3  # steps that change nothing but the last digits
+_SAMPLE_ACCURACY = 0.15  # of a sample's statistical error: how exactly it is solved
+_MOST_SAMPLE_STEPS = 30
+_MOST_FREE = 20.0  # times that accuracy: what a step that is not checked may promise
+_ENOUGH_GAIN = 0.5  # of what the best length gains: a full step that gains so much is kept
+_FLAT, _MOST_TRIALS = 0.1, 30  # of the first slope; of lengths
+_LARGEST_GROWTH = 4.0  # of a length from one trial to the next
+
+
+class NewtonState(NamedTuple):
+    """A run after some iterations.
+
+    Attributes
+    ----------
+    point : Evaluation
+        Where it is.
+    model : Model
+        How the next step is found.
+    least : float
+        Lower bound on the minimum; minus infinity while there is none.
+    bound : float
+        Bound on the gap at the start of the last step, and so on that of its end.
+    iterations : int
+    distance : float
+        From the minimum at most, or by estimate.
+    gap : float
+        The same in units of the distance of the best constant.
+    certified : bool
+        Whether the gap is a bound rather than an estimate.
+    ended : str
+        Why the run has ended: "gap", "rounding", or "" while it has not.
+    decrement : float
+        What the last step was expected to gain.
+    looseness : float
+        Bound at the start of the last step, divided by what the step was expected to gain.
+    idle : int
+        Steps in a row that changed nothing but the last digits.
+    """
+
+    point: Evaluation
+    model: Model
+    least: float = -np.inf
+    bound: float = np.inf
+    iterations: int = 0
+    distance: float = np.inf
+    gap: float = np.inf
+    certified: bool = False
+    ended: str = ""
+    decrement: float = np.inf
+    looseness: float = 1.0
+    idle: int = 0
+
+
+class Moved(NamedTuple):
+    """A step that was taken.
+
+    Attributes
+    ----------
+    point : Evaluation
+    length : float
+    visit : Visit
+        To the end of the full step.
+    """
+
+    point: Evaluation
+    length: float
+    visit: Visit
+
+
+def value(sums: Sums, point: Evaluation) -> float:
+    """Return the objective at a point, with the whole penalty."""
+    l1 = sums.penalty.l1
+    return point.objective + (l1 * float(np.abs(point.theta[: sums.d]).sum()) if l1 else 0.0)
+
+
+def lower_bound(sums: Sums, goal: Goal, point: Evaluation, bound: float) -> float:
+    """Return what a minimum is at least, with an allowance for rounding."""
+    if not bound < np.inf:
+        return -np.inf
+    return value(sums, point) - bound - sums.rounding(point) - _ROUNDING * goal.zero_objective
+
+
+def init(
+    sums: Sums, goal: Goal, point: Evaluation, model: Model, least: float = -np.inf
+) -> NewtonState:
+    """Return the state before the first iteration over all rows."""
+    return judged(sums, goal, NewtonState(point, model, least))
+
+
+def step(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
+    """Return the state after one more iteration, or the same one with the reason for the end."""
+    if state.ended:
+        return state
+    point, before = state.point, state.decrement
+    objective = value(sums, point)
+    allowed = goal.distance(objective, state.iterations)
+    model, proposal = state.model.ready(sums, point, allowed / max(1.0, state.looseness), before)
+    while True:
+        moved = move(sums, point, proposal)
+        if moved is not None:
+            state = bounded(sums, goal, state, moved.visit, proposal, allowed)
+            if moved.length > 0.0:
+                break
+            state = judged(sums, goal, state._replace(model=model))
+        # a step that gains nothing may lack digits of the sums, not of the model
+        is_over = state.ended or sums.refined() is not None
+        finer = None if is_over else model.finer(sums, point)
+        if finer is None:
+            return state if state.ended else closed(sums, goal, state, "rounding")
+        model, proposal = finer.ready(sums, point, allowed, np.inf)
+    fall = objective - value(sums, moved.point)
+    is_idle = fall <= 4.0 * _EPS * abs(objective) and proposal.decrement > 0.5 * before
+    after = state._replace(
+        point=sums.regauged(moved.point),
+        model=model.learned(sums, point, moved),
+        bound=state.bound if fall >= 0.0 else np.inf,
+        iterations=state.iterations + 1,
+        decrement=proposal.decrement,
+        idle=state.idle + 1 if is_idle else 0,
+    )
+    if after.idle >= _MOST_IDLE:
+        return closed(sums, goal, after, "rounding")
+    return judged(sums, goal, after)
+
+
+def bounded(
+    sums: Sums, goal: Goal, state: NewtonState, visit: Visit, proposal: Proposal, allowed: float
+) -> NewtonState:
+    """Add what a visit tells of the gap at the start of its step, taken or not."""
+    if not (sums.penalty.l2 > 0.0 or sums.penalty.l1 > 0.0):
+        return state
+    if visit.expected is None:
+        known = max(0.0, value(sums, state.point) - state.least)
+        estimate = min(quick_gap(sums, state.point), known)
+        return state._replace(looseness=estimate / max(proposal.decrement, 1e-300))
+    bound, estimate = gap_of_start(sums, state.point, visit, allowed)
+    if not bound < np.inf:  # nor is it a number if a gradient overflows
+        bound = np.inf
+    least = max(state.least, lower_bound(sums, goal, state.point, bound))
+    looseness = estimate / max(proposal.decrement, 1e-300)
+    return state._replace(least=least, bound=bound, looseness=looseness)
+
+
+def judged(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
+    """Add what is known of the gap, and end the run if it is small enough."""
+    objective = value(sums, state.point)
+    allowed = goal.distance(objective, state.iterations)
+    model, certified = state.model, False
+    if sums.penalty.l2 > 0.0 or sums.penalty.l1 > 0.0:
+        # by the difference of two objectives, whose digits may cancel, or without it
+        distance = min(state.bound, max(0.0, objective - state.least))
+        if distance > allowed >= quick_gap(sums, state.point):
+            state = with_bound_at(sums, goal, state)
+            distance = min(state.bound, max(0.0, objective - state.least))
+        certified = distance < np.inf
+    else:
+        model, distance = model.promise(sums, state.point, allowed)
+    ended = "gap" if goal.tol > 0.0 and distance <= allowed else state.ended
+    return state._replace(
+        model=model,
+        distance=distance,
+        gap=goal.share(objective, distance),
+        certified=certified,
+        ended=ended,
+    )
+
+
+def closed(sums: Sums, goal: Goal, state: NewtonState, reason: str) -> NewtonState:
+    """End the run, because the gap is small enough after all or for the given reason."""
+    if sums.penalty.l2 > 0.0 or sums.penalty.l1 > 0.0:
+        state = with_bound_at(sums, goal, state)
+    state = judged(sums, goal, state)
+    if state.ended:
+        return state
+    objective = value(sums, state.point)
+    is_met = goal.is_met(objective, state.distance, is_rounded=reason == "rounding")
+    return state._replace(ended="gap" if is_met else reason)
+
+
+def with_bound_at(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
+    """Add the bound that follows from the slopes at the point itself."""
+    bound = certified_gap(sums, state.point)
+    least = max(state.least, lower_bound(sums, goal, state.point, bound))
+    return state._replace(least=least, bound=min(state.bound, bound))
+
+
+# ---- samples
+
+
+def settle(sums: Sums, point: Evaluation, model: Model) -> Vector:
+    """Solve a sample as exactly as its statistical error deserves, and take one step more.
+
+    That step is not checked, since it costs no visit; one that promises much is left out.
+    """
+    before = np.inf
+    for _ in range(_MOST_SAMPLE_STEPS):
+        target = sample_accuracy(sums, point)
+        model, proposal = model.ready(sums, point, target, before)
+        if proposal.decrement <= target:
+            break
+        moved = move(sums, point, proposal)
+        if moved is None or moved.length == 0.0:
+            break
+        model = model.learned(sums, point, moved)
+        before, point = proposal.decrement, moved.point
+    is_short = proposal.decrement <= _MOST_FREE * sample_accuracy(sums, point)
+    return point.theta + proposal.step if is_short else point.theta
+
+
+def sample_accuracy(sums: Sums, point: Evaluation) -> float:
+    """Return the decrement below which more digits of a sample's solution would be noise."""
+    return 0.5 * _SAMPLE_ACCURACY * point.noise * sums.d / sums.size
+
+
+# ---- one step
+
+
+def move(sums: Sums, start: Evaluation, proposal: Proposal) -> Moved | None:
+    """Visit the rows at the end of a step and go the best length, which may be 0.
+
+    None if the step does not lead downwards, so that nobody need look at its end.
+    """
+    if not proposal.slope < 0.0:
+        return None
+    if proposal.is_newton:
+        visit = sums.after(start, proposal.step)
+    else:
+        visit = Visit(sums.at(start.theta + proposal.step), proposal.step, None, np.nan)
+    before = value(sums, start)
+    rounding = 4.0 * _EPS * abs(before)
+    along = sums.line(start, visit)
+    length = best_length(along, (before, proposal.slope), rounding, visit.lengths)
+    if length in (0.0, 1.0):
+        return Moved(visit.after if length else start, length, visit)
+    return Moved(sums.between(start, visit, length), length, visit)
+
+
+def best_length(
+    along: Callable[[float], tuple[float, float]],
+    start: tuple[float, float],
+    rounding: float,
+    known: tuple[float, ...] = (),
+) -> float:
+    """Return the length at which a convex function is about smallest; 0 if it falls nowhere.
+
+    The full length, 1, is kept if it gains at least half of what the best one does, and where
+    rounding hides what it gains, if the slope there is small.
+
+    Parameters
+    ----------
+    along : callable
+        Value and slope at a length.
+    start : tuple of float
+        Value and slope at 0; the slope is negative.
+    rounding : float
+        Differences of values that are not known.
+    known : tuple of float, default=()
+        Lengths at which the function is known; empty if it is known at all of them.
+
+    Examples
+    --------
+    >>> parabola = lambda t: ((t - 3.0) ** 2, 2.0 * (t - 3.0))
+    >>> best_length(parabola, parabola(0.0), 0.0)
+    3.0
+    """
+    before, steep = start
+    now, slope = along(1.0)
+    if _is_kept(before, steep, now, slope, rounding):
+        return 1.0
+    if -steep <= rounding:  # slopes are rounding, too, and would lead anywhere
+        return 0.0
+    if known:
+        least, length = min((along(length)[0], length) for length in known)
+        return length if least < before else 0.0
+    low, low_slope, high, high_slope = 0.0, steep, np.inf, np.nan
+    if np.isfinite(now) and slope < 0.0:
+        low, low_slope = 1.0, slope
+    else:
+        high, high_slope = 1.0, slope
+    best, least = (1.0, now) if now < before else (0.0, before)
+    length = 1.0
+    for _ in range(_MOST_TRIALS):
+        length = _next_length(low, low_slope, high, high_slope, steep)
+        now, slope = along(length)
+        if now < least:
+            best, least = length, now
+        if np.isfinite(now) and abs(slope) <= -_FLAT * steep:
+            break
+        if np.isfinite(now) and slope < 0.0:
+            low, low_slope = length, slope
+        else:
+            high, high_slope = length, slope
+    return best
+
+
+def _is_kept(before: float, steep: float, now: float, slope: float, rounding: float) -> bool:
+    """Decide whether the full length will do, from values and slopes at both ends."""
+    if not np.isfinite(now) or now > before + rounding:
+        return False
+    if slope <= 0.0:  # unless it falls nearly as fast as at the start
+        return slope >= _ENOUGH_GAIN * steep
+    if before - now <= rounding:
+        return slope <= -_ENOUGH_GAIN * steep
+    # a convex function is above its tangents, which meet between both ends
+    meet = (now - slope - before) / (steep - slope)
+    return before - now >= -_ENOUGH_GAIN * steep * meet
+
+
+def _next_length(
+    low: float, low_slope: float, high: float, high_slope: float, steep: float
+) -> float:
+    """Guess where the slope is zero, between two lengths or beyond the first."""
+    if high == np.inf:
+        if low_slope == steep:
+            return _LARGEST_GROWTH * low
+        straight = low * steep / (steep - low_slope)
+        return float(np.clip(straight, 1.5 * low, _LARGEST_GROWTH * low))
+    width = high - low
+    if not np.isfinite(high_slope):
+        return low + 0.1 * width
+    straight = low + width * low_slope / (low_slope - high_slope)
+    return float(np.clip(straight, low + 0.02 * width, high - 0.1 * width))

@@ -1,0 +1,140 @@
+"""Moments and ranges of the columns, from one pass over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic._util.validation import Matrix
+from antithetic.problem.centre import centre_of
+from antithetic.problem.kernel_rows import kernel_rows
+from antithetic.problem.objective import Problem
+
+_CONSTANT = 1e-12  # of its mean square: a column whose variance is smaller is constant
+
+_Vector = NDArray[np.float64]
+
+
+class ColumnMoments(NamedTuple):
+    """Moments of the columns of some rows; rows count by their weights.
+
+    Attributes
+    ----------
+    weight : float
+        Of all rows.
+    mean : ndarray of shape (d,)
+    variance : ndarray of shape (d,)
+        About the mean; 0 if it is rounding alone.
+    least, greatest : ndarray of shape (d,)
+        Range of the rows whose weight is not zero.
+    """
+
+    weight: float
+    mean: _Vector
+    variance: _Vector
+    least: _Vector
+    greatest: _Vector
+
+
+class Columns(NamedTuple):
+    """What one pass tells of the columns; rows count by their weights, those of weight zero do not.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (d,)
+        Weighted means; zeros without an intercept.
+    scale : ndarray of shape (d,)
+        Inverse of the weighted variance about the centre; 0 for constant columns.
+    furthest : float
+        Largest squared distance of an entry from its centre, in units of the variance.
+    weight : float
+        Of all rows.
+    counts : ndarray of shape (classes,)
+        Weights of the classes; empty for regression.
+    are_finite : bool
+        Whether all sums are finite, and so all entries of rows that count.
+    """
+
+    centre: _Vector
+    scale: _Vector
+    furthest: float
+    weight: float
+    counts: _Vector
+    are_finite: bool
+
+
+def columns_of(problem: Problem) -> Columns:
+    """Visit all rows once.
+
+    Examples
+    --------
+    >>> problem = Problem.build([[1.0], [3.0]], [-1, 1], fit_intercept=True)
+    >>> columns_of(problem).centre.tolist(), columns_of(problem).scale.tolist()
+    ([2.0], [1.0])
+    """
+    seen = moments_of(problem.X, problem.weight)
+    counts = np.empty(0)
+    if problem.loss.classification:
+        counts = np.bincount(problem.codes, problem.weight).astype(np.float64)
+    return columns_from(seen, counts, fit_intercept=problem.fit_intercept)
+
+
+def moments_of(X: Matrix, weight: _Vector | None) -> ColumnMoments:
+    """Visit some rows once."""
+    n, d = X.shape
+    shift = centre_of(X, weight)  # near the middle of each column no digits cancel
+    total, square = np.zeros(d), np.zeros(d)
+    least, greatest = np.full(d, np.inf), np.full(d, -np.inf)
+    with np.errstate(over="ignore", invalid="ignore"):
+        kernel_rows(X).column_sums(
+            np.empty(0) if weight is None else weight, shift, total, square, least, greatest
+        )
+        size = float(n if weight is None else weight.sum())
+        mean, square = total / (size or 1.0), square / (size or 1.0)
+        variance = square - mean * mean
+        variance[variance <= _CONSTANT * square] = 0.0
+    return ColumnMoments(size, shift + mean, variance, least, greatest)
+
+
+def joined(parts: Sequence[ColumnMoments]) -> ColumnMoments:
+    """Join the moments of several sets of rows, without digits that cancel.
+
+    Examples
+    --------
+    >>> parts = [moments_of(np.array([[number]]), None) for number in (1.0, 3.0)]
+    >>> joined(parts).mean.tolist(), joined(parts).variance.tolist()
+    ([2.0], [1.0])
+    """
+    counted = [part for part in parts if part.weight > 0.0] or list(parts[:1])
+    if len(counted) == 1:
+        return counted[0]
+    total, mean = 0.0, np.zeros(len(counted[0].mean))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for part in counted:
+            total += part.weight
+            mean = mean + (part.mean - mean) * (part.weight / total)
+        least = np.min([part.least for part in counted], axis=0)
+        greatest = np.max([part.greatest for part in counted], axis=0)
+        variance = np.zeros(len(mean))
+        for part in counted:
+            apart = part.mean - mean
+            variance += (part.weight / total) * (part.variance + apart * apart)
+    variance[least == greatest] = 0.0
+    return ColumnMoments(total, mean, variance, least, greatest)
+
+
+def columns_from(seen: ColumnMoments, counts: _Vector, *, fit_intercept: bool) -> Columns:
+    """Describe columns by their moments; see :class:`Columns` for the weights of the classes."""
+    mean, variance = seen.mean, seen.variance
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not fit_intercept:
+            mean, variance = np.zeros(len(mean)), variance + mean * mean
+        varies = variance > 0.0
+        scale = np.divide(1.0, variance, out=np.zeros(len(mean)), where=varies)
+        apart = np.maximum(seen.greatest - mean, mean - seen.least)
+        furthest = float((apart * apart * scale).max(initial=0.0, where=varies))
+    are_finite = bool(np.isfinite(seen.mean).all() and np.isfinite(seen.variance).all())
+    return Columns(mean, scale, furthest, seen.weight, counts, are_finite)

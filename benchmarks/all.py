@@ -73,6 +73,7 @@ SCRIPTS = {
     "core": Script(),
     "start": Script(),
     "samples": Script(),
+    "fits": Script(),
     "pairing": Script(),
     "estimators": Script(shares=True),
     "units": Script(shares=True),
@@ -109,6 +110,12 @@ def left_out(script: str) -> str:
     )
 
 
+_ON_CORE = (
+    "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])});"
+    " os.execv(sys.argv[2], sys.argv[2:])"
+)
+
+
 def run(
     script: str,
     quick: bool,
@@ -124,6 +131,8 @@ def run(
     """
     command = [sys.executable, "-u", str(HERE / f"{script}.py"), *(["--quick"] if quick else [])]
     command += shlex.split(given)
+    if core is not None:  # before it starts any thread
+        command = [sys.executable, "-c", _ON_CORE, str(core), *command]
     began, lines, late = time.monotonic(), [], []
     running = set() if running is None else running
     with subprocess.Popen(
@@ -133,9 +142,6 @@ def run(
         timer = Timer(60.0 * minutes, lambda: (late.append(True), end(process)))
         timer.start()
         try:
-            if core is not None:
-                with suppress(ProcessLookupError):
-                    os.sched_setaffinity(process.pid, {core})  # before it has started any thread
             for line in process.stdout:
                 print(line if core is None else f"{script}: {line}", end="", flush=True)
                 lines.append(line.rstrip())

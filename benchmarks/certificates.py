@@ -17,12 +17,11 @@ import numpy as np
 from common import Figure, close, machine, report
 from scipy import sparse
 
+from antithetic.exact.path import Solved, solve_problem, sums_of
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.solvers.newton import Solved, solve_problem, sums_of
-from antithetic.solvers.newton.iterations import Newton
 
-MOST_ITERATIONS = 1000
+MOST_ITERATIONS, FEWER_ITERATIONS = 1000, 200
 SMOOTH = [name for name, loss in LOSSES.items() if loss.is_smooth]
 ROUNDING = 64.0 * np.finfo(np.float64).eps  # of the constant's objective
 STEPS = 60  # of the solution in long double, which needs far fewer
@@ -244,12 +243,12 @@ def judge(case: Case) -> Outcome:
     problem = case.problem
     solved = solve_problem(problem, tol=case.tol, max_iter=MOST_ITERATIONS)
     tight = solve_problem(
-        problem, tol=1e-14, max_iter=MOST_ITERATIONS, start=(solved.coef, solved.intercept)
+        problem, tol=1e-14, max_iter=FEWER_ITERATIONS, start=(solved.coef[0], *solved.intercept)
     )
     exact = Exact(problem)
-    here = exact.objective(exact.join(solved.coef, solved.intercept))
-    least = min(here, exact.least(exact.join(tight.coef, tight.intercept)))
-    zero_objective = Newton(sums_of(problem), case.tol).zero_objective
+    here = exact.objective(exact.join(solved.coef[0], *solved.intercept))
+    least = min(here, exact.least(exact.join(tight.coef[0], *tight.intercept)))
+    zero_objective = sums_of(problem).constant()[1]
     constant = zero_objective or 1.0
     unit = max(zero_objective - float(least), 1e-12 * zero_objective)
     return Outcome(solved, solved.gap * unit / constant, float(here - least) / constant)

@@ -44,12 +44,17 @@ from sklearn.base import clone  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
 
 from antithetic import (  # noqa: E402
+    GammaRegressor,
     LogisticRegression,
     LogisticRegressionCV,
+    PoissonRegressor,
+    Ridge,
     SGDClassifier,
     SGDRegressor,
+    TweedieRegressor,
     minimize,
     pair,
+    solve,
 )
 from antithetic.losses import Quantile, Tweedie  # noqa: E402
 from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, Uniform  # noqa: E402
@@ -100,11 +105,13 @@ def weight(data):
 
 # ---- cases
 
+LR, CV, SGD, REG = LogisticRegression, LogisticRegressionCV, SGDClassifier, SGDRegressor
+
 
 def fitted(kind, data, weighted=False, **given):
     """A case that fits an estimator."""
-    random = {} if kind is LogisticRegressionCV else {"random_state": 0}
-    if kind in (LogisticRegression, LogisticRegressionCV):
+    random = {"random_state": 0} if kind in (LR, SGD, REG) else {}
+    if kind in (LR, CV):
         given.setdefault("n_jobs", 1)
 
     def run():
@@ -119,7 +126,6 @@ def minimised(data, **given):
     return lambda: minimize(*data, **{"epochs": 4, "trace": "objective", "seed": 0, **given})
 
 
-LR, CV, SGD, REG = LogisticRegression, LogisticRegressionCV, SGDClassifier, SGDRegressor
 CASES = {
     **{f"LR many C={C}": fitted(LR, MANY, C=C) for C in (0.01, 1.0, 100.0, np.inf)},
     "LR many tol=1e-10": fitted(LR, MANY, tol=1e-10),
@@ -176,6 +182,14 @@ CASES = {
     "REG quantile": fitted(REG, NUMBERS, loss=Quantile(0.8)),
     "REG poisson": fitted(REG, COUNTS, loss="poisson"),
     "REG tweedie": fitted(REG, COUNTS, loss=Tweedie(1.5)),
+    "Ridge": fitted(Ridge, NUMBERS),
+    "Ridge csr float32 weights": fitted(Ridge, single(thin(NUMBERS)), weighted=True),
+    "Poisson": fitted(PoissonRegressor, COUNTS, alpha=1e-3),
+    "gamma": fitted(GammaRegressor, (COUNTS[0], COUNTS[1] + 0.5)),
+    "Tweedie weights": fitted(TweedieRegressor, COUNTS, weighted=True, power=1.5),
+    "solve huber": lambda: solve(*NUMBERS, loss="huber", l2=1e-4),
+    "solve l1": lambda: solve(*NUMBERS, loss="squared_error", l1=0.05),
+    "solve squared hinge csr": lambda: solve(*thin(MANY), loss="squared_hinge", l2=1e-3),
     "minimize paper": minimised(
         FEW, order=Uniform(pairs="greedy"), steps=InverseTime(0.1), batch_size=2, l2=1e-2
     ),

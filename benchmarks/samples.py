@@ -146,7 +146,7 @@ def counted(n: int) -> Iterator[Count]:
 
     def of_positive(sums: RowSums) -> Any:
         count.proof += OF_A_PRODUCT
-        return kept["_of_positive"].func(sums)
+        return kept["of_positive"].func(sums)
 
     def begun(*given: Any) -> Any:
         state = init(*given)
@@ -167,9 +167,9 @@ def counted(n: int) -> Iterator[Count]:
         "gram": counting("gram", "hessians", lambda sums: 1.4 + sums.d / 54.0),
         "scaled_dual": counting("scaled_dual", "proof", lambda _sums: OF_A_PRODUCT),
         "dual_points": dual_points,
-        "_of_positive": cached_property(of_positive),
+        "of_positive": cached_property(of_positive),
     }
-    others["_of_positive"].__set_name__(RowSums, "_of_positive")
+    others["of_positive"].__set_name__(RowSums, "of_positive")
     kept = {name: RowSums.__dict__[name] for name in others}
     init, step = path.init, path.step
     no_further = replaced(goal, settled_distance=lambda _sums: np.inf)

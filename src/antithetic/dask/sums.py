@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from antithetic._core.losses import SQUARED_ERROR
 from antithetic.dask.asking import Asking, More
 from antithetic.exact.models import MOST_COLUMNS
-from antithetic.exact.row_sums import numbers_in_slopes
+from antithetic.exact.row_sums import numbers_in_slopes, scaled_numbers
 from antithetic.exact.sums import Dual, Evaluation, Restored, Vector, Visit, hessian_visits
 
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -192,12 +192,7 @@ class BlockSums(Asking):
             yield Restored(gradient + shift * curved[: self.d], {"shift": shift})
         sided = numbers_in_slopes(self, 1 if surplus > 0.0 else -1)
         if sided is not None:
-            side, total, rows = sided
-            current = total + side * surplus
-            if current > 0.0:
-                factor = total / current
-                moved = factor * gradient + (factor - 1.0) * side * rows
-                yield Restored(moved, {"factor": factor, "side": side})
+            yield from scaled_numbers(gradient, surplus, *sided)
             return
         up = float(more.upward[-1])
         down = up - surplus

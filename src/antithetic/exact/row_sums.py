@@ -219,12 +219,7 @@ class RowSums:
             yield Restored(gradient + shift * bent[: self.d], {"shift": shift})
         sided = numbers_in_slopes(self, 1 if surplus > 0.0 else -1)
         if sided is not None:
-            side, total, rows = sided
-            current = total + side * surplus
-            if current > 0.0:
-                factor = total / current
-                moved = factor * gradient + (factor - 1.0) * side * rows
-                yield Restored(moved, {"factor": factor, "side": side})
+            yield from scaled_numbers(gradient, surplus, *sided)
             return
         slopes = self.expected_slopes(point, visit)
         up, down = float(np.maximum(slopes, 0.0).sum()), -float(np.minimum(slopes, 0.0).sum())
@@ -588,6 +583,20 @@ def numbers_in_slopes(sums: Any, way: int) -> tuple[int, float, Vector] | None:
     if sums.loss.has_log_link and power == 2.0:
         return -1, total, sums.of_all
     return None
+
+
+def scaled_numbers(
+    gradient: Vector, surplus: float, side: int, total: float, rows: Vector
+) -> Iterator[Restored]:
+    """Yield slopes whose numbers on one side are scaled so that they sum to zero, if that can be.
+
+    The last three arguments are what :func:`numbers_in_slopes` returns.
+    """
+    current = total + side * surplus
+    if current > 0.0:
+        factor = total / current
+        moved = factor * gradient + (factor - 1.0) * side * rows
+        yield Restored(moved, {"factor": factor, "side": side})
 
 
 class RowSample:

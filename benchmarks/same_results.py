@@ -57,7 +57,14 @@ from antithetic import (  # noqa: E402
     solve,
 )
 from antithetic.losses import Quantile, Tweedie  # noqa: E402
-from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, Uniform  # noqa: E402
+from antithetic.orders import (  # noqa: E402
+    Balanced,
+    Importance,
+    Pairs,
+    Shuffle,
+    Stratified,
+    Uniform,
+)
 from antithetic.penalties import GroupLasso  # noqa: E402
 from antithetic.steps import InverseTime  # noqa: E402
 from antithetic.stopping import Target  # noqa: E402

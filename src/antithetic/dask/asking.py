@@ -183,7 +183,12 @@ class Asking:
         """Return what gives the objective and its slope at the lengths that are known."""
         return line_of(self.d, self.penalty, point, visit, visit.more.losses.__getitem__)
 
-    def between(self, point: Evaluation, visit: Visit, length: float) -> Evaluation:  # noqa: ARG002
+    def between(
+        self,
+        point: Evaluation,  # noqa: ARG002 - sums over rows start from it
+        visit: Visit,
+        length: float,
+    ) -> Evaluation:
         """Objective and gradient some way along a step, which the visit has brought."""
         found: Evaluation = visit.more.points[length]
         return found

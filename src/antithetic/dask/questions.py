@@ -280,10 +280,11 @@ def draw_rows(
 
 def join_rows(parts: Sequence[SomeRows]) -> SomeRows:
     """Join the rows of all blocks."""
+    weights = [part.weight for part in parts if part.weight is not None]  # of all, or of none
     return SomeRows(
         stack_rows([part.X for part in parts]),
         np.concatenate([part.y for part in parts]),
-        None if parts[0].weight is None else np.concatenate([part.weight for part in parts]),  # type: ignore[misc]
+        np.concatenate(weights) if weights else None,
         np.concatenate([part.share for part in parts]),
         np.hstack([part.are_in for part in parts]),
     )

@@ -143,7 +143,12 @@ class Lasso:
         sample = None if self.sample is None else self.sample.with_penalty(sums.penalty)
         return Lasso(self.is_working_set, sample, self.is_cheap, self.damping)
 
-    def promise(self, sums: Sums, point: Evaluation, allowed: float) -> tuple[Lasso, float]:  # noqa: ARG002
+    def promise(
+        self,
+        sums: Sums,  # noqa: ARG002 - other models use these three
+        point: Evaluation,  # noqa: ARG002
+        allowed: float,  # noqa: ARG002
+    ) -> tuple[Lasso, float]:
         """Promise nothing: with an L1 penalty there is a bound."""
         return self, np.inf
 

@@ -347,7 +347,7 @@ class Whitened(NamedTuple):
         return self.unit * self.factor.solve(vector)
 
     def _is_full_worth_it(self, sums: ClassSums, target: float) -> bool:
-        """Whether to go over to Newton's steps: they pay, or max_iter may end the fit."""
+        """Whether Newton's steps should follow: they pay, or max_iter may end the fit."""
         is_late, visits = self.steps > _MOST_STEPS, sums.hessian_visits
         if sums.d > _MOST_IN_HESSIAN:  # products then, once L-BFGS would take too many steps
             if not is_late:
@@ -394,7 +394,7 @@ class Whitened(NamedTuple):
         return self._replace(pairs=pairs, unit=1.0 / curvature if curvature > 0.0 else self.unit)
 
     def finer(self, sums: Any, point: Evaluation) -> Model:  # noqa: ARG002
-        """Begin anew at this point; then go over to Newton's steps."""
+        """Start again from this point with new pairs; after that, take Newton's steps."""
         if self.pairs:
             return Whitened(self.seed, spent=self.spent, steps=self.steps)
         return self._full(sums)

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._core.losses import DUAL_STEPS
-from antithetic.problem.kernel_rows import kernel_rows
+from antithetic.problem.objective import kernel_rows
 
 pytestmark = [pytest.mark.kernel, pytest.mark.sanitized]
 

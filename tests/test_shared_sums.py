@@ -12,8 +12,9 @@ import pytest
 from scipy import sparse
 
 from antithetic import PoissonRegressor
+from antithetic._util import threads as shared
 from antithetic._util.threads import in_shares
-from antithetic.exact import class_sums, row_sums, shared_sums
+from antithetic.exact import class_sums, row_sums
 from antithetic.exact.class_sums import ClassSums
 from antithetic.exact.row_sums import RowSums
 from antithetic.problem import Problem
@@ -31,7 +32,7 @@ PENALTY = ElasticNet(0.03, 0.0)
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of few rows, each worth a thread."""
-    monkeypatch.setattr(shared_sums, "_WORK_PER_THREAD", 1)
+    monkeypatch.setattr(shared, "_WORK_PER_THREAD", 1)
     monkeypatch.setattr(class_sums, "_ENTRIES_AT_ONCE", 200)
     monkeypatch.setattr(class_sums, "_ROWS_AT_ONCE", 13)
     monkeypatch.setattr(class_sums, "_SHORT_BLOCK", 1)
@@ -141,10 +142,10 @@ def test_sums_of_several_threads_are_those_of_one(make, dtype, found):
 
 def test_threads_are_used_where_work_and_room_allow_it():
     def count(work, entries):
-        (calls,) = shared_sums.add_up(lambda _: (np.ones(1),), range(8), 4, work, entries)
+        (calls,) = shared.add_up(lambda _: (np.ones(1),), range(8), 4, work, entries)
         return int(calls[0])
 
-    enough, most = shared_sums._WORK_PER_THREAD, shared_sums._MOST_ENTRIES
+    enough, most = shared._WORK_PER_THREAD, shared._MOST_ENTRIES
     assert [count(enough * share, 1) for share in (0, 1, 2.5, 9)] == [1, 1, 2, 4]
     assert [count(enough * 9, entries) for entries in (most, most // 3, 1)] == [1, 3, 4]
 

@@ -15,8 +15,7 @@ from sklearn.model_selection import cross_val_score
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize, solve
 from antithetic._core.losses import HUBER
 from antithetic.exact.gap import aitken_gap, newton_decrement
-from antithetic.exact.row_sums import RowSums
-from antithetic.exact.row_totals import evaluate
+from antithetic.exact.row_sums import RowSums, evaluate
 from antithetic.problem import Problem
 from antithetic.problem.constant import best_constant
 from antithetic.problem.losses import LOSSES, Loss

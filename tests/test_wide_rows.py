@@ -10,8 +10,8 @@ from antithetic import LogisticRegression, SGDClassifier, SGDRegressor
 from antithetic.estimators import planned, used_columns
 from antithetic.estimators.used_columns import UsedColumns
 from antithetic.problem import Problem
-from antithetic.problem.kernel_rows import kernel_rows
 from antithetic.problem.losses import LOSSES
+from antithetic.problem.objective import kernel_rows
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import find_preconditioner, moments_of
 from antithetic.solvers.step_search import sample_of

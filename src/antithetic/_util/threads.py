@@ -25,6 +25,7 @@ from antithetic._util.validation import check_count
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
+Sums = TypeVar("Sums", bound=tuple[Any, ...])
 
 # extension modules that are linked to the BLAS of NumPy and to that of SciPy
 _LINKED = (
@@ -38,6 +39,8 @@ _NAMES = [
 ]
 
 _SECONDS_BETWEEN_LOOKS = 0.1  # for Ctrl-C, while waiting for a thread
+_WORK_PER_THREAD = 1 << 23  # multiplications; fewer are done before a thread has started
+_MOST_ENTRIES = 1 << 27  # of the sums of all threads
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -275,3 +278,38 @@ def _openblas(names: tuple[str, ...]) -> _Library | None:
             if hasattr(module, getter) and hasattr(module, setter):
                 return _Library(getattr(module, getter), getattr(module, setter))
     return None
+
+
+def add_up(
+    sums: Callable[[Sequence[Item]], Sums],
+    parts: Sequence[Item],
+    threads: int,
+    work: float,
+    entries: int = 1,
+) -> Sums:
+    """Add up arrays that a function gives for some of the parts.
+
+    Parameters
+    ----------
+    sums : callable
+        Called with neighbouring parts; gives a tuple of new arrays.
+    parts : sequence
+    threads : int
+        Threads to use if there is enough work for them. With the same number of threads, sums are
+        the same to the last bit.
+    work : float
+        Multiplications that all parts take.
+    entries : int, default=1
+        Entries of the arrays: those of all threads are kept at the same time.
+    """
+    first, *others = in_shares(sums, parts, threads_worth(threads, work, entries))
+    for other in others:
+        for total, more in zip(first, other, strict=True):
+            total += more
+    return first
+
+
+def threads_worth(threads: int, work: float, entries: int = 1) -> int:
+    """Number of threads worth starting; the parameters are those of :func:`add_up`."""
+    most = min(work / _WORK_PER_THREAD, _MOST_ENTRIES / max(1, entries))
+    return max(1, min(threads, int(most)))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core import kernels
-from antithetic.problem.kernel_rows import kernel_rows
+from antithetic.problem.objective import kernel_rows
 from antithetic.problem.preconditioner import Moments, finite_moments
 
 LARGEST_SEED = np.iinfo(np.int32).max

@@ -26,8 +26,8 @@ from antithetic.orders.pairs import reduction_of
 from antithetic.pairing import AntitheticTable
 from antithetic.pairing.table import check_table
 from antithetic.problem import Problem, SoftmaxProblem
-from antithetic.problem.kernel_rows import kernel_rows
 from antithetic.problem.losses import SOFTMAX
+from antithetic.problem.objective import kernel_rows
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import Moments, find_preconditioner, moments_of
 from antithetic.solvers import EXACT, SOLVERS, State

@@ -20,9 +20,9 @@ from scipy import sparse
 from scipy.special import softmax
 
 from antithetic._core import kernels
+from antithetic._util.threads import Sums, add_up, threads_worth
 from antithetic._util.validation import Matrix
 from antithetic.exact.linear_algebra import Factor
-from antithetic.exact.shared_sums import Sums, add_up, threads_worth
 from antithetic.exact.sums import (
     Dual,
     Evaluation,

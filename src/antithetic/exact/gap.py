@@ -14,11 +14,9 @@ from scipy.linalg.lapack import dposv
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS
 from antithetic.exact.class_sums import MOST_SQUARE, ClassSums
-from antithetic.exact.newton_gain import newton_gain
-from antithetic.exact.row_sums import RowSums
-from antithetic.exact.row_totals import evaluate
+from antithetic.exact.row_sums import RowSums, evaluate
 from antithetic.exact.sums import Evaluation, Vector, diagonal_of, effective_rows
-from antithetic.problem.centre import centre_of
+from antithetic.problem.columns import centre_of
 from antithetic.problem.objective import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.softmax import SoftmaxProblem
@@ -35,6 +33,8 @@ _LEAST_RIDGE = 1e-12  # relative to columns of one unit: far below what is asked
 _LEAST_SHARE = 0.01  # of a column's mean square, that is left where it is centred
 _RARE = 4.0  # times the curvature that a sample has of a column
 _SLOWEST = 0.75  # factor between the falls of two doublings
+_MOST_PRODUCTS = 12
+_ENOUGH = 0.02  # of what conjugate gradients have gained, in one step or in all that would follow
 
 
 def has_newton_decrement(problem: Problem) -> bool:
@@ -314,3 +314,51 @@ def aitken_gap(marks: Sequence[tuple[int, float]]) -> float:
         return 0.0
     ratio = min(after / before, _SLOWEST) if before > 0.0 else _SLOWEST
     return float(after * ratio / (1.0 - ratio))
+
+
+def newton_gain(
+    times: Callable[[Vector], Vector], gradient: Vector, solve: Callable[[Vector], Vector]
+) -> float:
+    r"""Half of :math:`g^T H^{-1} g`, from below, by at most 12 products with H.
+
+    Parameters
+    ----------
+    times : callable
+        Multiplies a vector by H.
+    gradient : ndarray
+    solve : callable
+        Multiplies a vector by the inverse of a matrix near H.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> newton_gain(lambda v: 2.0 * v, np.array([2.0, 0.0]), lambda v: v)
+    1.0
+    """
+    left = gradient.copy()
+    direction, gained, before = solve(left), 0.0, 0.0
+    length = float(left @ direction)
+    for _ in range(_MOST_PRODUCTS):
+        product = times(direction)
+        curved = float(direction @ product)
+        if not curved > 0.0:
+            break
+        step = length / curved
+        more = 0.5 * step * length
+        gained += more
+        # as a rule, later steps gain less, and by about the same factor each
+        if min(more, _still_to_gain(before, more)) <= _ENOUGH * gained:
+            break
+        before = more
+        left -= step * product
+        scaled = solve(left)
+        longer = float(left @ scaled)
+        direction *= longer / length
+        direction += scaled
+        length = longer
+    return gained
+
+
+def _still_to_gain(before: float, more: float) -> float:
+    """What all further steps would gain, if each gains less by the factor of the last two."""
+    return more * more / (before - more) if more < before else np.inf

@@ -36,7 +36,7 @@ from antithetic.exact.models import (
 from antithetic.exact.newton import settle, value
 from antithetic.exact.path import Effort, Solved, Start, follow
 from antithetic.exact.sums import Evaluation, Vector, Whitening, diagonal_of
-from antithetic.problem.centre import centre_of
+from antithetic.problem.columns import centre_of
 from antithetic.problem.penalties import Penalty
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS, SQUARED_ERROR
+from antithetic._util.threads import add_up
 from antithetic.exact.drawing import draw_places, rows_by_class
 from antithetic.exact.linear_algebra import Factor
-from antithetic.exact.row_totals import evaluation, visit
-from antithetic.exact.shared_sums import add_up
 from antithetic.exact.sums import (
     Dual,
     Evaluation,
@@ -40,6 +39,8 @@ _FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
 _LONG_ROWS = 10.0  # entries of a row from which on it pays to leave rows out of a Hessian
 _ROWS_PER_COLUMN = 40  # that a Hessian needs
 ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has started
+_Totals = tuple[float, float, float, float]
+_NOTHING = np.empty(0)
 
 
 class RowSums:
@@ -653,3 +654,62 @@ class RowSample:
         if 2.0 * self._size > self._whole.n / 3.0:
             return None
         return RowSample(self._whole.with_penalty(self.sums.penalty), 2.0 * self._size, self._seed)
+
+
+def visit(
+    sums: RowSums,
+    theta: Vector,
+    predictions: Vector = _NOTHING,
+    slopes: Vector = _NOTHING,
+    curvatures: Vector = _NOTHING,
+    moments: Vector = _NOTHING,
+) -> tuple[_Totals, Vector]:
+    """Sums of losses, slopes, their squares and curvatures, and the mean gradient of the losses.
+
+    What is known of each row is written into the columns that are given, and into ``moments`` of
+    shape (2 d,) the sums of the columns and of their squares, weighted by the curvatures.
+    """
+    coef, intercept = sums.split(theta)
+    gradient = np.empty(len(theta))
+    totals = sums.problem.rows.evaluate(
+        sums.problem.targets,
+        sums.loss.code,
+        sums.loss.epsilon,
+        np.ascontiguousarray(coef),
+        intercept,
+        slopes,
+        curvatures,
+        predictions,
+        gradient[: sums.d],
+        moments,
+        sums.threads,
+    )
+    sums.average(gradient, totals[1])
+    return totals, gradient
+
+
+def evaluation(sums: RowSums, theta: Vector, totals: _Totals, gradient: Vector) -> Evaluation:
+    """What a visit has found, with the penalty, which is added to the gradient."""
+    (loss, _, square, curvature), l2 = totals, sums.penalty.l2
+    objective, coef = loss / sums.n, theta[: sums.d]
+    if l2:
+        gradient[: sums.d] += l2 * coef
+        objective += 0.5 * l2 * float(coef @ coef)
+    noise = square / curvature if curvature > 0.0 else 0.0
+    return Evaluation(theta, objective, gradient, noise)
+
+
+def evaluate(sums: RowSums, theta: Vector, *, diagonal: bool) -> tuple[Evaluation, Vector]:
+    """Objective and gradient and, if asked for, the diagonal of the Hessian, in one pass.
+
+    Nothing is kept of each row, whose memory takes as long to get as a third of the pass. Without a
+    diagonal, the second vector is empty.
+    """
+    moments = np.empty(2 * sums.d if diagonal else 0)
+    totals, gradient = visit(sums, theta, moments=moments)
+    point = evaluation(sums, theta, totals, gradient)
+    if not diagonal:
+        return point, moments
+    squares = sums.centred_squares(moments[: sums.d], moments[sums.d :], totals[3]) / sums.n
+    squares[: sums.d] += sums.penalty.l2
+    return point, squares

@@ -17,7 +17,7 @@ from antithetic._core.losses import SQUARED_ERROR
 from antithetic.exact.row_sums import ENTRIES_PER_THREAD
 from antithetic.exact.sums import Vector
 from antithetic.problem import Problem
-from antithetic.problem.centre import centre_of
+from antithetic.problem.columns import centre_of
 
 _MOST_COLUMNS = 300  # with more, products of float64 take as long as a Newton step
 _ROWS_OF_A_SUM = 128  # of the kernel, whose sums are added in turn

@@ -30,7 +30,7 @@ from antithetic._util.threads import thread_map
 from antithetic.pairing.coordinates import principal_coordinates
 from antithetic.pairing.optimal import optimal_table
 from antithetic.pairing.rows import Rows, pair_variance
-from antithetic.problem.kernel_rows import kernel_rows
+from antithetic.problem.objective import kernel_rows
 
 LEAF = 32
 ONE_LEAF = 1500

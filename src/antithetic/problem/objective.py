@@ -27,8 +27,6 @@ from antithetic._util.validation import (
     check_weights,
     power_of_two_near,
 )
-from antithetic.problem.deviations import deviations, weighted_deviations
-from antithetic.problem.kernel_rows import kernel_rows
 from antithetic.problem.losses import Loss, get_loss
 from antithetic.problem.penalties import Penalty, make_penalty
 
@@ -401,3 +399,50 @@ class Problem:
             (shares.astype(self.X.dtype, copy=False), rows, starts), shape=(len(starts) - 1, self.n)
         )
         return selector @ self.X
+
+
+def kernel_rows(X: Matrix) -> kernels.Rows:
+    """Rows as the kernels see them; no copy is made of C-contiguous or CSR rows."""
+    if not sparse.issparse(X):
+        return kernels.Rows.dense(np.ascontiguousarray(X))
+    kind = np.result_type(X.indices, X.indptr)
+    indices, indptr = (part.astype(kind, copy=False) for part in (X.indices, X.indptr))
+    return kernels.Rows.csr(X.data, indices, indptr, X.shape[1])
+
+
+def deviations(vectors: Matrix, centre: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    """Sum over the rows of ``|row - centre|^2``, and of ``row - centre``.
+
+    Only terms of one sign are added: no digit cancels.
+    """
+    if sparse.issparse(vectors):  # the zeros of a column all deviate alike
+        stored = vectors.data - centre[vectors.indices]
+        zeros = vectors.shape[0] - np.bincount(vectors.indices, minlength=len(centre))
+        sums = np.bincount(vectors.indices, weights=stored, minlength=len(centre)) - zeros * centre
+        return float(stored @ stored + zeros @ (centre * centre)), sums
+    centred = vectors - centre
+    return float(np.einsum("ij,ij->", centred, centred)), centred.sum(axis=0)
+
+
+def weighted_deviations(
+    vectors: Matrix, centre: NDArray[np.float64], weights: NDArray[np.float64]
+) -> tuple[float, NDArray[np.float64]]:
+    """:func:`deviations` with a weight for each row."""
+    if sparse.issparse(vectors):
+        stored = vectors.data - centre[vectors.indices]
+        weighted = np.repeat(weights, np.diff(vectors.indptr)) * stored
+        there = np.bincount(vectors.indices, minlength=len(centre))
+        weight = np.bincount(
+            vectors.indices,
+            weights=np.repeat(weights, np.diff(vectors.indptr)),
+            minlength=len(centre),
+        )
+        # a column without zeros has exactly none: the difference of two sums would leave what
+        # rounding made of it
+        zeros = np.where(there == vectors.shape[0], 0.0, np.maximum(0.0, weights.sum() - weight))
+        sums = (
+            np.bincount(vectors.indices, weights=weighted, minlength=len(centre)) - zeros * centre
+        )
+        return float(stored @ weighted + zeros @ (centre * centre)), sums
+    centred = vectors - centre
+    return float(np.einsum("i,ij,ij->", weights, centred, centred)), weights @ centred

@@ -23,7 +23,7 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._core.losses import HUBER
-from antithetic.problem.centre import centre_of
+from antithetic.problem.columns import centre_of
 from antithetic.problem.objective import Problem
 
 _RANGE = 0.1  # kappa

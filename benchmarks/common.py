@@ -17,7 +17,7 @@ import numpy as np
 
 import antithetic
 from antithetic.orders import Order
-from antithetic.orders.pool import Pool
+from antithetic.orders.order import Pool
 from antithetic.problem import Problem
 from antithetic.solvers.sgd import make_sgd
 from antithetic.steps import InverseTime

@@ -34,7 +34,7 @@ from threadpoolctl import threadpool_limits
 import antithetic
 from antithetic.exact.optimality import duality_gap, gradient_mapping_norm
 from antithetic.orders import Importance, Order, Pairs, Shuffle, Stratified, Uniform
-from antithetic.orders.words import ORDERS
+from antithetic.orders.order import ORDERS
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
 from antithetic.problem.smoothness import row_squares

@@ -33,7 +33,7 @@ from threadpoolctl import threadpool_limits
 
 import antithetic
 from antithetic.orders import Balanced, Pairs, Shuffle
-from antithetic.orders.words import name_order
+from antithetic.orders.order import name_order
 from antithetic.problem import Problem
 from antithetic.solvers import DivergenceError
 from antithetic.steps import InverseTime

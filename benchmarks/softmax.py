@@ -46,7 +46,7 @@ from sklearn.linear_model import LogisticRegression as Sklearn
 import antithetic
 from antithetic._core import kernels
 from antithetic._core.schedules import INVERSE_TIME
-from antithetic.orders.batches import cut
+from antithetic.orders.units import cut
 from antithetic.problem import SoftmaxProblem
 from antithetic.problem.preconditioner import find_preconditioner, moments_of
 from antithetic.solvers.softmax import make_softmax_sgd, softmax_batch_size

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from antithetic.orders.pool import Pool
-from antithetic.orders.words import read_order
+from antithetic.orders.order import Pool, read_order
 from antithetic.problem import Problem
 
 

@@ -7,7 +7,7 @@ from math import factorial
 
 import numpy as np
 
-from antithetic.orders import nested, shuffle, stratified, weighted
+from antithetic.orders import shuffle, stratified, units
 from antithetic.orders.units import draw
 
 
@@ -72,9 +72,9 @@ def every_draw(sampler, monkeypatch):
     """
     generator = _ScriptedGenerator([])
     monkeypatch.setattr(np.random, "default_rng", lambda _seed: generator)
-    for module in (weighted, stratified):
+    for module in (units, stratified):
         monkeypatch.setattr(module, "draw", _scripted_draw)
-    for module in (shuffle, nested):
+    for module in (shuffle,):
         monkeypatch.setattr(module, "random_order", lambda rng, n: rng.permutation(n))
     sampler.batches(0)
     sizes = list(generator.sizes)

@@ -17,7 +17,7 @@ from antithetic import AntitheticTable, SGDClassifier, SGDRegressor, datasets, m
 from antithetic._core.schedules import step_size
 from antithetic.orders import Balanced, Pairs, Shuffle, Uniform, variance
 from antithetic.orders.balanced import BalancedOrder
-from antithetic.orders.batches import cut
+from antithetic.orders.units import cut
 from antithetic.orders.variance import largest_partial_sum, order_variance
 from antithetic.problem import Problem
 from antithetic.solvers.sgd import make_sgd

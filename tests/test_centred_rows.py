@@ -10,7 +10,7 @@ from reference import balanced_order, preconditioned_sgd, split
 from scipy import sparse
 
 from antithetic.orders import Balanced, Shuffle
-from antithetic.orders.pool import Pool
+from antithetic.orders.order import Pool
 from antithetic.problem import Problem
 from antithetic.problem.preconditioner import find_preconditioner, moments_of
 from antithetic.solvers.sgd import make_sgd

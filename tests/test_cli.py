@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 from antithetic._cli.app import app
 from antithetic._cli.console import as_json, plain, show_table
 from antithetic.estimators.model_file import LinearModel
-from antithetic.orders.words import ORDERS
+from antithetic.orders.order import ORDERS
 
 pytestmark = pytest.mark.wheel
 

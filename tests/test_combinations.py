@@ -13,7 +13,7 @@ from scipy import sparse
 import antithetic
 from antithetic import AntitheticTable, GroupTable
 from antithetic.orders import Importance, Stratified, Uniform
-from antithetic.orders.words import ORDERS
+from antithetic.orders.order import ORDERS
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
 from antithetic.solvers import SOLVERS

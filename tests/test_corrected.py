@@ -15,7 +15,7 @@ from scipy import sparse
 
 from antithetic._core.schedules import step_size
 from antithetic.orders.balanced import BalancedOrder
-from antithetic.orders.batches import Batches
+from antithetic.orders.units import Batches
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet, GroupNorms, OwnPenalty

@@ -11,7 +11,7 @@ from solver_cases import TWO, X
 
 from antithetic import SGDClassifier, minimize, pair
 from antithetic.orders import Given
-from antithetic.orders.in_order import InOrder
+from antithetic.orders.order import InOrder
 
 RUN = {"l2": 0.05, "steps": 0.1, "epochs": 3}
 

@@ -19,12 +19,10 @@ import antithetic
 from antithetic import AntitheticTable, GroupTable
 from antithetic._core import kernels
 from antithetic.orders import Importance, Pairs, Shuffle, Uniform
-from antithetic.orders.batches import NO_FACTORS
-from antithetic.orders.probabilities import PRIOR_SHARE, normalised, unit_probabilities
+from antithetic.orders.importance import PRIOR_SHARE, normalised, unit_probabilities
 from antithetic.orders.uniform import RowDraws
-from antithetic.orders.units import Units, cumulative, draw, drawable
+from antithetic.orders.units import NO_FACTORS, Units, WeightedDraws, cumulative, draw, drawable
 from antithetic.orders.variance import uniform_variance, weighted_variance
-from antithetic.orders.weighted import WeightedDraws
 from antithetic.problem import Problem
 
 TABLES = {  # with batch sizes small enough for all draws to be enumerated

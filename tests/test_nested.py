@@ -13,7 +13,7 @@ from scipy.optimize import minimize as scipy_minimize
 
 from antithetic import GroupTable, SGDClassifier, datasets, minimize, pair
 from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
-from antithetic.orders.nested import NestedGroups
+from antithetic.orders.shuffle import NestedGroups
 from antithetic.problem import Problem
 
 

@@ -30,8 +30,7 @@ from antithetic.orders import (
     Stratified,
     Uniform,
 )
-from antithetic.orders.in_order import InOrder
-from antithetic.orders.words import ORDERS, name_order, read_order
+from antithetic.orders.order import ORDERS, InOrder, name_order, read_order
 from antithetic.training import loop
 
 N = len(X)

@@ -10,8 +10,8 @@ from reference import split
 
 import antithetic
 from antithetic.orders import Shuffle, Uniform
-from antithetic.orders.batches import cut
-from antithetic.orders.words import read_order
+from antithetic.orders.order import read_order
+from antithetic.orders.units import cut
 from antithetic.pairing import AntitheticTable, pair_rows
 from antithetic.problem import Problem
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from antithetic._core import kernels
-from antithetic.orders.random_order import random_order
+from antithetic.orders.order import random_order
 
 pytestmark = pytest.mark.kernel
 

@@ -21,7 +21,7 @@ from strategies import weights
 from antithetic import minimize
 from antithetic.exact.optimality import duality_gap
 from antithetic.orders import Balanced, Shuffle
-from antithetic.orders.batches import Batches, cut
+from antithetic.orders.units import Batches, cut
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet

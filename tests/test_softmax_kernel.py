@@ -15,7 +15,7 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._core.schedules import INVERSE_TIME
-from antithetic.orders.batches import cut
+from antithetic.orders.units import cut
 from antithetic.problem import SoftmaxProblem
 from antithetic.problem.losses import SOFTMAX
 from antithetic.problem.penalties import ElasticNet

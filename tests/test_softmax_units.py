@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 from antithetic import DivergenceError, LogisticRegression, SGDClassifier, minimize
 from antithetic._core.schedules import INVERSE_TIME
 from antithetic.exact.gap import newton_decrement
-from antithetic.orders.batches import cut
+from antithetic.orders.units import cut
 from antithetic.problem import SoftmaxProblem
 from antithetic.problem.losses import SOFTMAX
 from antithetic.problem.penalties import ElasticNet

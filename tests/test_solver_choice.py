@@ -38,7 +38,7 @@ from solver_cases import (
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize, pair
 from antithetic.exact.optimality import gradient_mapping_norm
 from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, Uniform
-from antithetic.orders.words import read_order
+from antithetic.orders.order import read_order
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.solvers import SOLVERS

@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
 
 from antithetic import datasets, minimize
 from antithetic._core.schedules import step_size
-from antithetic.orders.batches import cut
+from antithetic.orders.units import cut
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.solvers import State

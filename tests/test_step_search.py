@@ -11,7 +11,7 @@ from scipy import sparse
 
 from antithetic import DivergenceError, datasets, minimize
 from antithetic.orders import Shuffle
-from antithetic.orders.in_order import InOrder
+from antithetic.orders.order import InOrder
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES

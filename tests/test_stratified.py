@@ -18,10 +18,14 @@ from test_importance import TABLES, gradients_of, small_problem, unit_means
 import antithetic
 from antithetic import AntitheticTable, GroupTable
 from antithetic.orders import Stratified, Uniform
-from antithetic.orders.batches import NO_FACTORS
-from antithetic.orders.strata import _apportion, allocate, make_strata, stratum_variances
-from antithetic.orders.stratified import StratumDraws
-from antithetic.orders.units import Units
+from antithetic.orders.stratified import (
+    StratumDraws,
+    _apportion,
+    allocate,
+    make_strata,
+    stratum_variances,
+)
+from antithetic.orders.units import NO_FACTORS, Units
 from antithetic.orders.variance import stratified_variance, uniform_variance
 from antithetic.problem import Problem
 
@@ -235,7 +239,7 @@ def test_clusters_depend_on_the_seed_alone(monkeypatch):
     problem = Problem.build(rng.normal(size=(300, 5)), np.arange(300) % 2)
     whole = [make_strata(problem, None, 4, seed) for seed in (1, 1)]
     np.testing.assert_array_equal(*whole)
-    monkeypatch.setattr("antithetic.orders.strata._SAMPLE_UNITS", 100)
+    monkeypatch.setattr("antithetic.orders.stratified._SAMPLE_UNITS", 100)
     sampled = [make_strata(problem, None, 4, seed) for seed in (1, 1)]
     np.testing.assert_array_equal(*sampled)
     assert sampled[0].max() == 3

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
     from antithetic.exact.solve import solve
-    from antithetic.orders.exact import gradient_variance
+    from antithetic.orders.variance import gradient_variance
     from antithetic.pairing import (
         AntitheticTable,
         GroupTable,
@@ -107,7 +107,7 @@ if not TYPE_CHECKING:
             "VarianceDisplay": "display",
             "advise": "paper.advise",
             "datasets": "datasets",
-            "gradient_variance": "orders.exact",
+            "gradient_variance": "orders.variance",
             "losses": "losses",
             "minimize": "training.minimize",
             "orders": "orders",

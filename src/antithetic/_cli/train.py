@@ -36,7 +36,7 @@ from antithetic._cli.held_out import DEFAULT_SHARE, hold_out
 from antithetic._cli.trained import Trained
 from antithetic.estimators.model_file import is_model_file, refuse_other_formats
 from antithetic.orders import Order
-from antithetic.orders.words import ORDERS
+from antithetic.orders.order import ORDERS
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.pairing.methods import METHODS
 from antithetic.solvers import SOLVERS

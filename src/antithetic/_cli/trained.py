@@ -14,7 +14,7 @@ from antithetic._cli.held_out import HeldOut
 from antithetic._util.versions import package_version
 from antithetic.estimators.logistic_fit import NewtonPlan
 from antithetic.estimators.model_file import LinearModel
-from antithetic.orders.words import name_order
+from antithetic.orders.order import name_order
 from antithetic.problem.losses import LOSSES
 
 

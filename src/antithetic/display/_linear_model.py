@@ -13,7 +13,7 @@ from scipy import sparse
 from antithetic._util.validation import Matrix, check_rows, check_weights
 from antithetic.estimators.one_vs_rest import OneVsRest, weights_of_classes
 from antithetic.orders import Shuffle, Uniform
-from antithetic.orders.exact import gradient_variance
+from antithetic.orders.variance import gradient_variance
 from antithetic.pairing import AntitheticTable, pair
 from antithetic.pairing.table import check_table
 from antithetic.problem import ratio

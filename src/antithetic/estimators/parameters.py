@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from antithetic.estimators.linear import LinearEstimator
 from antithetic.orders import Order
-from antithetic.orders.words import ORDERS, read_order
+from antithetic.orders.order import ORDERS, read_order
 from antithetic.problem.losses import SOFTMAX, Loss, get_loss
 from antithetic.problem.penalties import (
     ElasticNet,

@@ -21,7 +21,7 @@ from antithetic.estimators.linear import passed_once
 from antithetic.estimators.one_vs_rest import AllClasses
 from antithetic.estimators.order_data import filled
 from antithetic.orders import Order
-from antithetic.orders.in_order import InOrder
+from antithetic.orders.order import InOrder
 from antithetic.orders.pairs import reduction_of
 from antithetic.pairing import AntitheticTable
 from antithetic.pairing.table import check_table

@@ -11,9 +11,8 @@ from antithetic._util.later import import_later
 
 if TYPE_CHECKING:
     from antithetic.orders.balanced import Balanced
-    from antithetic.orders.given import Given
     from antithetic.orders.importance import Importance
-    from antithetic.orders.order import Order
+    from antithetic.orders.order import Given, Order
     from antithetic.orders.pairs import Pairs
     from antithetic.orders.shuffle import Shuffle
     from antithetic.orders.stratified import Stratified
@@ -35,7 +34,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "Balanced": "balanced",
-            "Given": "given",
+            "Given": "order",
             "Importance": "importance",
             "Order": "order",
             "Pairs": "pairs",

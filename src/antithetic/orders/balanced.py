@@ -8,12 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.orders.batches import Batches, starts_of
-from antithetic.orders.nested import NestedGroups
-from antithetic.orders.order import Order
+from antithetic.orders.order import Draws, Order, Pool, random_order
 from antithetic.orders.pairs import Pairs
-from antithetic.orders.pool import Draws, Pool
-from antithetic.orders.random_order import random_order
+from antithetic.orders.shuffle import NestedGroups
+from antithetic.orders.units import Batches, starts_of
 from antithetic.pairing import GroupTable
 
 

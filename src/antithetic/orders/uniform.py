@@ -8,11 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.orders.batches import Batches, cut
-from antithetic.orders.order import Order
+from antithetic.orders.order import Draws, Order, Pool
 from antithetic.orders.pairs import Pairs
-from antithetic.orders.pool import Draws, Pool
-from antithetic.orders.weighted import WeightedDraws
+from antithetic.orders.units import Batches, WeightedDraws, cut
 from antithetic.pairing import GroupTable
 
 

@@ -6,17 +6,65 @@ And how the drawn units are laid out in batches.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._core import kernels
-from antithetic.orders.batches import Batches, cut
+from antithetic._util.validation import power_of_two_near
 from antithetic.pairing.groups import GroupTable
+from antithetic.pairing.rows import Rows
 from antithetic.pairing.table import AntitheticTable
+from antithetic.problem import Problem
 
+NO_FACTORS = np.empty(0)
 Table = AntitheticTable | GroupTable
 _SMALLEST = 2.0**-53  # a generator's numbers are multiples of this
+
+
+class Batches(NamedTuple):
+    """Rows of one epoch in order, and where each batch begins; all arrays are contiguous.
+
+    Attributes
+    ----------
+    rows : ndarray of intp
+        Row numbers, one batch after the other.
+    starts : ndarray of intp of shape (batches + 1,)
+        Batch k is ``rows[starts[k]:starts[k + 1]]``.
+    size : int
+        Rows of a full batch; one with m rows takes the step ``eta * m / size``.
+    factors : ndarray of float64, default=()
+        What each row's gradient is multiplied by, so that the sum over a batch, divided by
+        ``size``, is unbiased; empty where that is 1. A batch with factors always takes the full
+        step, however many rows it has.
+    unit : int, default=0
+        Rows that stay together when the solver is to balance the order of the next epoch; 0 where
+        it is not.
+    sketched : bool, default=False
+        Whether gradients that are much larger than a row may be compared by sketches where the
+        order of the next epoch is balanced.
+    """
+
+    rows: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    size: int
+    factors: NDArray[np.float64] = NO_FACTORS
+    unit: int = 0
+    sketched: bool = False
+
+
+def cut(rows: NDArray[np.intp], size: int) -> Batches:
+    """Cut rows into batches of ``size``, the last one possibly shorter."""
+    return Batches(rows, starts_of(len(rows), size), size)
+
+
+def starts_of(n: int, size: int) -> NDArray[np.intp]:
+    """Where batches of ``size`` begin in n rows, and where the last one ends; not to be changed."""
+    starts = np.arange(0, n + size, size)
+    starts[-1] = n
+    starts.flags.writeable = False
+    return starts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,3 +221,54 @@ def members(strata: NDArray[np.intp], n_strata: int) -> list[NDArray[np.intp]]:
     """Units of each stratum."""
     ends = np.cumsum(np.bincount(strata, minlength=n_strata))
     return np.split(np.argsort(strata, kind="stable"), ends[:-1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedDraws:
+    r"""Draws of unit k with probability :math:`p_k`, unbiased by their factors.
+
+    Its mean gradient is multiplied by :math:`q_k / p_k`, with q the prior.
+    With the priors for probabilities this is the uniform draw of units of different sizes: a group
+    is drawn by drawing a row, and takes the full step. An epoch is ``ceil(n / batch_size)``
+    batches. Of an odd batch of pairs one row comes alone, drawn uniformly; with a batch of one row,
+    the members of a drawn pair follow each other.
+
+    Attributes
+    ----------
+    units : Units
+    batch_size : int
+    seed : int
+    probabilities : ndarray of shape (units,)
+        They sum to 1. What has probability 0 is never drawn, and must have no gradient.
+    """
+
+    units: Units
+    batch_size: int
+    seed: int
+    probabilities: NDArray[np.float64]
+
+    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
+        """Batches of an epoch, a pure function of the seed and the epoch."""
+        rng = np.random.default_rng((self.seed, epoch))
+        size = self.units.draws(self.batch_size), self.units.in_batch(self.batch_size)
+        drawn = draw(rng, cumulative(drawable(self.probabilities)), size)
+        return lay_out(
+            self.units,
+            self.batch_size,
+            drawn,
+            factors_of(self.units, self.probabilities)[drawn],
+            rng,
+        )
+
+
+def factors_of(units: Units, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``q / p`` of each unit; 0 for those that are never drawn."""
+    chances = drawable(probabilities)
+    return np.divide(units.prior, chances, out=np.zeros(len(units)), where=chances > 0.0)
+
+
+def scaled_rows(problem: Problem, scale: NDArray[np.float64] | None) -> Rows:
+    """Rows times numbers that may be too large for the type of X, up to a common factor."""
+    if scale is not None:
+        scale = (scale * power_of_two_near(scale)).astype(problem.X.dtype, copy=False)
+    return Rows(problem.X, scale, float(problem.fit_intercept)).tamed()

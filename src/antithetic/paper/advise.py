@@ -10,8 +10,8 @@ import numpy as np
 
 from antithetic._util.validation import check_count
 from antithetic.orders import Balanced, Order
+from antithetic.orders.order import name_order
 from antithetic.orders.shuffle import ShuffledRows
-from antithetic.orders.words import name_order
 from antithetic.pairing import AntitheticTable, pair
 from antithetic.pairing.table import pair_ratio
 from antithetic.pairing.tree import ONE_LEAF as OPTIMAL_ROWS

@@ -14,8 +14,8 @@ from antithetic import datasets
 from antithetic._core.schedules import step_size
 from antithetic._util.threads import default_threads, in_shares
 from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
-from antithetic.orders.batches import Batches
-from antithetic.orders.pool import Pool, Sampler
+from antithetic.orders.order import Pool, Sampler
+from antithetic.orders.units import Batches
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.problem import Problem
 from antithetic.solvers import After, DivergenceError, Solver

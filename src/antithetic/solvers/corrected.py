@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from antithetic._core import kernels
 from antithetic._core.schedules import step_size
 from antithetic._util.validation import check_coef, check_number
-from antithetic.orders.batches import Batches
+from antithetic.orders.units import Batches
 from antithetic.problem import Problem
 from antithetic.problem.penalties import GroupNorms, OwnPenalty
 from antithetic.problem.smoothness import batch_smoothness

@@ -18,7 +18,7 @@ from antithetic._core.losses import DUAL_STEPS, HINGE, SQUARED_ERROR, SQUARED_HI
 from antithetic._util.validation import check_coef, check_number
 from antithetic.exact.dual import DualAscent
 from antithetic.exact.optimality import duality_gap
-from antithetic.orders.batches import Batches
+from antithetic.orders.units import Batches
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.solvers.choice import Choice

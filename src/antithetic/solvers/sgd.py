@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from antithetic._core import kernels
 from antithetic._util.validation import check_coef, check_count, check_number
-from antithetic.orders.batches import Batches
+from antithetic.orders.units import Batches
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import Preconditioner

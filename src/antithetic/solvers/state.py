@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.orders.batches import Batches
+from antithetic.orders.units import Batches
 from antithetic.problem import Problem
 from antithetic.solvers.steps import Schedule
 

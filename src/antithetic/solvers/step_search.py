@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.orders.batches import Batches
 from antithetic.orders.shuffle import ShuffledRows
+from antithetic.orders.units import Batches
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.solvers.corrected import Corrected

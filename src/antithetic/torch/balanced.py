@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from antithetic._core import kernels
 from antithetic._util.validation import check_count
-from antithetic.orders.random_order import random_order
+from antithetic.orders.order import random_order
 from antithetic.torch.coordinates import Vectors
 from antithetic.torch.data import Indices, to_numpy
 from antithetic.torch.epochs import EpochSampler, Place

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from antithetic.orders.random_order import random_order
+from antithetic.orders.order import random_order
 from antithetic.torch.data import Indices, to_numpy
 from antithetic.torch.shards import mean_over_processes
 

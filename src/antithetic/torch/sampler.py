@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Sampler
 
-from antithetic.orders.random_order import random_order
+from antithetic.orders.order import random_order
 from antithetic.pairing import AntitheticTable, GroupTable, pair_rows
 from antithetic.torch.coordinates import Vectors
 from antithetic.torch.data import Indices, read_features, read_labels

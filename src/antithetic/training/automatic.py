@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from antithetic.orders import Balanced, Order, Shuffle, Uniform
-from antithetic.orders.words import name_order
+from antithetic.orders.order import name_order
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import ElasticNet, Penalty
 from antithetic.solvers.step_search import NOISE_OF_A_MEAN, noise_of_balanced

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from antithetic.orders import Order, Pairs
-from antithetic.orders.words import ORDERS
+from antithetic.orders.order import ORDERS
 from antithetic.problem.losses import get_loss
 from antithetic.problem.penalties import ElasticNet, GroupLasso, OwnPenalty, Penalty
 from antithetic.solvers import SOLVERS

@@ -12,7 +12,7 @@ from scipy import sparse
 from antithetic._util.progress import progress_bar
 from antithetic._util.validation import check_count
 from antithetic.orders import Order
-from antithetic.orders.words import read_order
+from antithetic.orders.order import read_order
 from antithetic.problem import Problem, SoftmaxProblem, build_problem
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import OwnPenalty, Penalty

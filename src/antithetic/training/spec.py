@@ -11,7 +11,7 @@ from scipy import sparse
 
 from antithetic.exact.gap import has_newton_decrement
 from antithetic.orders import Order, Uniform
-from antithetic.orders.pool import Draws, Pool
+from antithetic.orders.order import Draws, Pool
 from antithetic.orders.units import Table
 from antithetic.problem import Problem
 from antithetic.problem.preconditioner import Preconditioner, find_preconditioner, moments_of

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.orders.batches import cut
+from antithetic.orders.order import Draws
 from antithetic.orders.pairs import reduction_of
-from antithetic.orders.pool import Draws
-from antithetic.orders.units import Table
+from antithetic.orders.units import Table, cut
 from antithetic.pairing import AntitheticTable
 from antithetic.problem.smoothness import row_squares
 from antithetic.solvers import After, State
@@ -19,7 +18,7 @@ from antithetic.solvers.corrected import safe_step
 from antithetic.training.spec import Spec
 
 if TYPE_CHECKING:
-    from antithetic.orders.batches import Batches
+    from antithetic.orders.units import Batches
     from antithetic.solvers.steps import Schedule
     from antithetic.training.loop import Run
 

@@ -19,7 +19,7 @@ from antithetic.exact.optimality import (
     gradient_mapping_norm,
 )
 from antithetic.orders import Order
-from antithetic.orders.words import name_order
+from antithetic.orders.order import name_order
 from antithetic.problem import Problem, ratio
 from antithetic.solvers import SOLVERS
 from antithetic.solvers.state import Solution

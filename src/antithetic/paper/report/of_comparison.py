@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.orders.words import name_order
+from antithetic.orders.order import name_order
 from antithetic.paper.compare import Comparison, Measured
 from antithetic.paper.report.of_reproduction import CITATION
 from antithetic.paper.report.page import Content, Table

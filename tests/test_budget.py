@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from antithetic import pair, pair_rows
-from antithetic.pairing import budget
+from antithetic.pairing import pairer
 from antithetic.pairing.rows import Rows, rows_ratio
 
 
@@ -38,7 +38,7 @@ def test_the_better_of_tree_and_greedy_is_kept(monkeypatch):
 
     The result is never worse than the tree's after the same rounds.
     """
-    monkeypatch.setattr(budget, "OPTIMAL_MAX_ROWS", 0)
+    monkeypatch.setattr(pairer, "OPTIMAL_MAX_ROWS", 0)
     rows = wide_rows(3000)
     table = pair_rows(rows, budget=6.0)
     assert table.method == "greedy"
@@ -53,7 +53,7 @@ def test_the_better_of_tree_and_greedy_is_kept(monkeypatch):
 @pytest.mark.parametrize("labels", [2, 3])
 def test_sparse_rows_and_classes_have_their_own_way(form, labels, monkeypatch):
     """CSR and several classes are not centred, and give a permutation as well."""
-    monkeypatch.setattr(budget, "OPTIMAL_MAX_ROWS", 0)
+    monkeypatch.setattr(pairer, "OPTIMAL_MAX_ROWS", 0)
     X, y = wide_rows(1600, 4), np.arange(1600) % labels
     assert sorted(pair(form(X), y, budget=2.0).partner) == list(range(1600))
 
@@ -61,8 +61,8 @@ def test_sparse_rows_and_classes_have_their_own_way(form, labels, monkeypatch):
 def test_estimates_grow_with_rows_and_entries():
     """Estimates are quadratic in rows, linear in entries, and higher for sparse entries."""
     small, large = Rows(wide_rows(100)), Rows(wide_rows(200))
-    assert budget.greedy_seconds(large) == pytest.approx(4 * budget.greedy_seconds(small))
-    assert budget.greedy_seconds(Rows(sparse.csr_array(wide_rows(100)))) > budget.greedy_seconds(
+    assert pairer.greedy_seconds(large) == pytest.approx(4 * pairer.greedy_seconds(small))
+    assert pairer.greedy_seconds(Rows(sparse.csr_array(wide_rows(100)))) > pairer.greedy_seconds(
         small
     )
-    assert budget.assignment_seconds(2000) > 4 * budget.assignment_seconds(1000)
+    assert pairer.assignment_seconds(2000) > 4 * pairer.assignment_seconds(1000)

@@ -15,8 +15,8 @@ from strategies import integer_rows, permutations, weights
 
 from antithetic import AntitheticTable, datasets, pair, pair_rows
 from antithetic.pairing import tree
-from antithetic.pairing.matching import cut_cycles
 from antithetic.pairing.rows import Rows, read_rows, rows_ratio
+from antithetic.pairing.table import cut_cycles
 
 pytestmark = pytest.mark.lowest
 

@@ -21,8 +21,7 @@ from antithetic import AntitheticTable, datasets, pair, pair_rows
 from antithetic._core import kernels
 from antithetic._util.threads import thread_map
 from antithetic.pairing import greedy, tree
-from antithetic.pairing.coordinates import principal_coordinates
-from antithetic.pairing.rows import Rows, read_rows
+from antithetic.pairing.rows import Rows, principal_coordinates, read_rows
 from antithetic.pairing.tree import _improve, _solve, tree_table
 
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array}

@@ -27,7 +27,7 @@ from antithetic._cli.guard import (
 )
 from antithetic.pairing import GroupTable
 from antithetic.pairing import pair as make_table
-from antithetic.pairing.methods import METHODS
+from antithetic.pairing.pairer import METHODS
 
 _Out = Annotated[
     Path,

@@ -38,7 +38,7 @@ from antithetic.estimators.model_file import is_model_file, refuse_other_formats
 from antithetic.orders import Order
 from antithetic.orders.order import ORDERS
 from antithetic.pairing import AntitheticTable, GroupTable
-from antithetic.pairing.methods import METHODS
+from antithetic.pairing.pairer import METHODS
 from antithetic.solvers import SOLVERS
 
 _File = Annotated[

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from antithetic._util.settings import Settings
 from antithetic._util.validation import check_count
 from antithetic.pairing.groups import GroupTable
-from antithetic.pairing.methods import METHODS
+from antithetic.pairing.pairer import METHODS
 from antithetic.pairing.table import AntitheticTable, matched, pair_ratio
 from antithetic.problem import Problem
 

@@ -23,9 +23,8 @@ from antithetic.orders.units import (
     scaled_rows,
 )
 from antithetic.orders.variance import stratified_variance, stratum_variances
-from antithetic.pairing.coordinates import sketch
 from antithetic.pairing.groups import GroupTable
-from antithetic.pairing.rows import Rows
+from antithetic.pairing.rows import Rows, sketch
 from antithetic.problem import Problem
 
 ALLOCATIONS = ("proportional", "optimal")

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from antithetic._util.progress import progress_bar
 from antithetic._util.validation import check_count, check_rows
-from antithetic.pairing.budget import best_within
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.pairing.groups import GroupTable, nested_order
 from antithetic.pairing.optimal import OPTIMAL_MAX_ROWS
-from antithetic.pairing.pairer import Method, Pairer
+from antithetic.pairing.pairer import Method, Pairer, best_within
 from antithetic.pairing.rows import Rows, read_rows
 from antithetic.pairing.shards import DEFAULT_SHARD_ROWS, Shards, is_chunks, shard_table
 from antithetic.pairing.table import AntitheticTable

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from antithetic._util.validation import check_rows
 from antithetic.pairing import store
-from antithetic.pairing.coordinates import sketch
 from antithetic.pairing.fingerprint import Fingerprint
-from antithetic.pairing.matching import cut_cycles
-from antithetic.pairing.rows import Rows, group_squares, mean_square, read_rows
-from antithetic.pairing.table import check_permutation
+from antithetic.pairing.rows import Rows, group_squares, mean_square, read_rows, sketch
+from antithetic.pairing.table import check_permutation, cut_cycles
 from antithetic.problem import ratio
 from antithetic.problem.losses import Loss
 

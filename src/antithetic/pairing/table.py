@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic._core import kernels
 from antithetic._util.validation import check_rows
-from antithetic.pairing import matching, store
+from antithetic.pairing import store
 from antithetic.pairing.fingerprint import Fingerprint
+from antithetic.pairing.greedy import greedy_pairs
 from antithetic.pairing.rows import Rows, read_rows, rows_ratio
 from antithetic.problem import Problem, ratio
 from antithetic.problem.losses import Loss
@@ -124,7 +126,7 @@ class AntitheticTable:
         if not len(rows):
             raise ValueError("a table cannot be restricted to an empty list of rows")
         return AntitheticTable(
-            matching.restrict(self.partner, rows),
+            restrict(self.partner, rows),
             self.fingerprint.take(rows),
             self.method,
             derived=True,
@@ -206,7 +208,7 @@ class AntitheticTable:
             return matched(self, problem, None if at_zero else problem.slopes(coef, intercept))
         if self.is_matching:
             return self
-        mates = matching.cut_cycles(self.partner, rows)
+        mates = cut_cycles(self.partner, rows)
         return replace(
             self,
             partner=mates,
@@ -356,9 +358,49 @@ def matched(
     if table.is_matching:
         return table
     rows = Rows.of_problem(problem) if slopes is None else Rows.of_slopes(problem, slopes)
-    mates = matching.cut_cycles(table.partner, rows)
+    mates = cut_cycles(table.partner, rows)
     slopes = problem.slopes() if slopes is None else slopes
     loss = MatchingLoss(
         *(pair_ratio(problem, slopes, partner) for partner in (table.partner, mates))
     )
     return replace(table, partner=mates, matching_loss=loss)
+
+
+def cut_cycles(partner: NDArray[np.intp], rows: Rows) -> NDArray[np.intp]:
+    """Turn a permutation into a matching.
+
+    Of each cycle, the alternate links with the smallest sum of products are kept.
+
+    A cycle of odd length drops the row whose absence costs least; these rows are paired with each
+    other, each in turn with the free one that opposes it most. Time O(n d) apart from that last
+    step.
+    """
+    mates = kernels.alternate_links(partner, rows.products(partner))
+    single = np.flatnonzero(mates < 0)
+    if len(single) % 2:
+        mates[single[-1]] = single[-1]
+        single = single[:-1]
+    pairs = single[greedy_pairs(rows.subset(single))]
+    mates[pairs] = pairs[:, ::-1]
+    return mates
+
+
+def restrict(partner: NDArray[np.intp], kept: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Restrict a permutation to the rows ``kept``, numbered by their place there.
+
+    A row whose partner was removed is linked to the next row of its cycle that was kept. Rows that
+    would be linked to themselves are paired with one another; the odd one joins a row that was
+    single before, if there is one.
+    """
+    kept = np.ascontiguousarray(kept)
+    place = np.full(len(partner), -1, dtype=np.intp)
+    place[kept] = np.arange(len(kept))
+    repaired = kernels.skip_missing(partner, kept, place)
+    alone = np.flatnonzero(repaired == np.arange(len(kept)))
+    was_alone = partner[kept[alone]] == kept[alone]
+    orphans = alone[~was_alone]
+    if len(orphans) % 2:
+        orphans = np.concatenate([orphans, alone[was_alone][:1]])
+    pairs = orphans[: len(orphans) // 2 * 2].reshape(-1, 2)
+    repaired[pairs] = pairs[:, ::-1]
+    return repaired

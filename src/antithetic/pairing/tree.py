@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 from antithetic._core import kernels
 from antithetic._util.threads import thread_map
-from antithetic.pairing.coordinates import principal_coordinates
 from antithetic.pairing.optimal import optimal_table
-from antithetic.pairing.rows import Rows, pair_variance
+from antithetic.pairing.rows import Rows, pair_variance, principal_coordinates
 from antithetic.problem.objective import kernel_rows
 
 LEAF = 32

@@ -1,3 +1,0 @@
-"""The names of the pairing methods."""
-
-METHODS = ("auto", "greedy", "optimal", "tree", "random")

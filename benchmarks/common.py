@@ -19,8 +19,8 @@ import antithetic
 from antithetic.orders import Order
 from antithetic.orders.order import Pool
 from antithetic.problem import Problem
-from antithetic.solvers.sgd import make_sgd
 from antithetic.steps import InverseTime
+from antithetic.stochastic.sgd import make_sgd
 
 
 @dataclass(frozen=True, slots=True)

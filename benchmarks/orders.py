@@ -35,11 +35,11 @@ import antithetic
 from antithetic.orders import Balanced, Pairs, Shuffle
 from antithetic.orders.order import name_order
 from antithetic.problem import Problem
-from antithetic.solvers import DivergenceError
 from antithetic.steps import InverseTime
-from antithetic.training.automatic import is_worth_averaging
-from antithetic.training.loop import begin, train
-from antithetic.training.spec import make_spec
+from antithetic.stochastic import DivergenceError
+from antithetic.stochastic.loop import begin, train
+from antithetic.stochastic.plan import is_worth_averaging
+from antithetic.stochastic.spec import make_spec
 
 BEST_BEFORE = {  # of the prototype, over all orders, after 20 epochs
     "sonar_scale": 3.8e-4,

@@ -49,8 +49,8 @@ from antithetic._core.schedules import INVERSE_TIME
 from antithetic.orders.units import cut
 from antithetic.problem import SoftmaxProblem
 from antithetic.problem.preconditioner import find_preconditioner, moments_of
-from antithetic.solvers.softmax import make_softmax_sgd, softmax_batch_size
-from antithetic.solvers.steps import Schedule
+from antithetic.stochastic.softmax import make_softmax_sgd, softmax_batch_size
+from antithetic.stochastic.steps import Schedule
 
 GAPS = (1e-2, 1e-4, 1e-6)
 L2 = 1e-4

@@ -10,7 +10,7 @@ import pytest
 import antithetic
 from antithetic import advise, datasets
 from antithetic.orders import Balanced, Shuffle
-from antithetic.training.automatic import best_order
+from antithetic.stochastic.plan import best_order
 
 
 def test_ratios_are_exact_on_small_data():

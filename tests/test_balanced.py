@@ -20,8 +20,8 @@ from antithetic.orders.balanced import BalancedOrder
 from antithetic.orders.units import cut
 from antithetic.orders.variance import largest_partial_sum, order_variance
 from antithetic.problem import Problem
-from antithetic.solvers.sgd import make_sgd
 from antithetic.steps import PA1, PA2, Constant, InverseTime
+from antithetic.stochastic.sgd import make_sgd
 
 pytestmark = pytest.mark.kernel
 

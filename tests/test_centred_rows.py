@@ -13,8 +13,8 @@ from antithetic.orders import Balanced, Shuffle
 from antithetic.orders.order import Pool
 from antithetic.problem import Problem
 from antithetic.problem.preconditioner import find_preconditioner, moments_of
-from antithetic.solvers.sgd import make_sgd
-from antithetic.solvers.steps import InverseTime
+from antithetic.stochastic.sgd import make_sgd
+from antithetic.stochastic.steps import InverseTime
 
 pytestmark = [pytest.mark.kernel, pytest.mark.sanitized]
 

@@ -8,6 +8,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from every_draw import every_draw
+from make_combinations import (
+    PAIRS,
+    PENALTIES,
+    Combination,
+    every_combination,
+    refusal,
+)
 from scipy import sparse
 
 import antithetic
@@ -16,19 +23,12 @@ from antithetic.orders import Importance, Stratified, Uniform
 from antithetic.orders.order import ORDERS
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
-from antithetic.solvers import SOLVERS
-from antithetic.solvers.corrected import Remembered
 from antithetic.steps import Constant
+from antithetic.stochastic import SOLVERS
+from antithetic.stochastic.corrected import Remembered
+from antithetic.stochastic.loop import begin
+from antithetic.stochastic.spec import make_spec
 from antithetic.stopping import Stalled, Target
-from antithetic.training.combinations import (
-    PAIRS,
-    PENALTIES,
-    Combination,
-    every_combination,
-    refusal,
-)
-from antithetic.training.loop import begin
-from antithetic.training.spec import make_spec
 
 N, D = 40, 6
 

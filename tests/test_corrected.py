@@ -20,10 +20,10 @@ from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet, GroupNorms, OwnPenalty
 from antithetic.problem.smoothness import row_squares
-from antithetic.solvers import After
-from antithetic.solvers.corrected import Corrected, Remembered, safe_step
-from antithetic.solvers.sgd import Averages
 from antithetic.steps import Constant, InverseTime, InvScaling, Optimal
+from antithetic.stochastic import After
+from antithetic.stochastic.corrected import Corrected, Remembered, safe_step
+from antithetic.stochastic.sgd import Averages
 
 pytestmark = pytest.mark.kernel
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from make_combinations import matrix
 
 import antithetic
 from antithetic.bench.sets import SPARSE_SETS
-from antithetic.training.combinations import matrix
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -153,7 +153,7 @@ def test_the_readme_is_short():
 
 
 def test_the_matrix_of_combinations_is_that_of_the_code():
-    """The page shows what ``antithetic.training.combinations.matrix()`` returns; copy it there."""
+    """The page shows what ``make_combinations.matrix()`` returns; copy it there."""
     page = (DOCS / "composition.md").read_text(encoding="utf-8")
     shown = page.split("<!-- matrix -->\n")[1].split("\n<!-- end of matrix -->")[0]
     assert shown == matrix()

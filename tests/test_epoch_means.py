@@ -13,10 +13,10 @@ from antithetic._core.schedules import step_size
 from antithetic.orders import Pairs, Uniform
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
-from antithetic.solvers.sgd import Averages, Sgd, make_sgd
 from antithetic.steps import InverseTime
+from antithetic.stochastic.loop import FIRST_COMPARED
+from antithetic.stochastic.sgd import Averages, Sgd, make_sgd
 from antithetic.stopping import Target
-from antithetic.training.solution import FIRST_COMPARED
 
 N, D = 301, 4
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 from antithetic import SGDClassifier, SGDRegressor
 from antithetic.orders import Balanced
 from antithetic.problem import Problem
-from antithetic.solvers import preconditioned_steps
+from antithetic.stochastic import step_search
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
 pytestmark = [pytest.mark.lowest, pytest.mark.filterwarnings("ignore:tol=")]
@@ -130,7 +130,7 @@ def test_an_interruption_leaves_a_whole_model(monkeypatch, where):
         def interrupted(*_arguments, **_options):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(preconditioned_steps, "_way_to_the_optimum", interrupted)
+        monkeypatch.setattr(step_search, "_way_to_the_optimum", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.fit(X[:, :2], TWO)
         assert model.predict(X).shape == (300,)

@@ -28,9 +28,8 @@ from solver_cases import (
 from antithetic import Distance, Interrupted, SGDClassifier, minimize
 from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, Uniform
 from antithetic.penalties import GroupLasso
-from antithetic.solvers import SOLVERS
+from antithetic.stochastic import SOLVERS, loop
 from antithetic.stopping import Target
-from antithetic.training import loop
 
 # ---- fits that go on
 

@@ -22,7 +22,7 @@ from antithetic.bench.rows import Sink, source_hash
 from antithetic.orders import Balanced
 from antithetic.problem.losses import get_loss
 from antithetic.problem.penalties import ElasticNet
-from antithetic.training.automatic import is_worth_averaging
+from antithetic.stochastic.plan import is_worth_averaging
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"

@@ -15,8 +15,8 @@ import antithetic
 from antithetic import AntitheticTable, Distance, DivergenceError, Interrupted, minimize
 from antithetic.orders import Importance, Pairs, Shuffle, Stratified, Uniform
 from antithetic.problem import Problem
-from antithetic.solvers import sgd
 from antithetic.steps import Adaptive, Constant, InverseTime
+from antithetic.stochastic import sgd
 from antithetic.stopping import Stalled, Target
 
 pytestmark = pytest.mark.lowest

@@ -31,7 +31,7 @@ from antithetic.orders import (
     Uniform,
 )
 from antithetic.orders.order import ORDERS, InOrder, name_order, read_order
-from antithetic.training import loop
+from antithetic.stochastic import loop
 
 N = len(X)
 RUN = {"l2": 0.05, "steps": 0.1, "epochs": 3, "batch_size": 4}

@@ -25,8 +25,7 @@ LAYERS = [
     ("problem",),
     ("pairing", "exact"),
     ("orders",),
-    ("solvers",),
-    ("training",),
+    ("stochastic",),
     ("estimators", "datasets", "display"),
     ("torch", "dask", "paper"),
     ("bench",),
@@ -129,11 +128,11 @@ def test_nothing_is_compiled_when_it_runs():
 def test_a_part_is_imported_when_it_is_used():
     """Importing the package is quick, and an estimator loads only the solvers that it uses."""
     code = "import sys, {0}; print(*(name for name in {1} if name in sys.modules))"
-    heavy = ["sklearn", "scipy.stats", "antithetic._core.kernels", "antithetic.solvers"]
+    heavy = ["sklearn", "scipy.stats", "antithetic._core.kernels", "antithetic.stochastic"]
     assert run_python(code.format("antithetic", heavy)).split() == []
     others = [f"antithetic.{name}" for name in ("orders.pairs", "solvers.sdca", "solvers.softmax")]
     assert run_python(code.format("antithetic.estimators.logistic", others)).split() == []
-    others = [f"antithetic.solvers.{name}" for name in ("newton", "sdca", "softmax")]
+    others = [f"antithetic.stochastic.{name}" for name in ("newton", "sdca", "softmax")]
     assert run_python(code.format("antithetic.estimators.sgd", others)).split() == []
     for package in ("antithetic", "antithetic.orders", "antithetic.pairing"):
         code = f"import {package} as p; print(set(p.__all__) <= set(dir(p)))"

@@ -20,13 +20,12 @@ from antithetic import (
 from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
 from antithetic.orders.shuffle import ShuffledPairs
 from antithetic.problem import Problem
-from antithetic.solvers import sgd
-from antithetic.solvers.sgd import make_sgd
 from antithetic.steps import Auto, Constant, InverseTime
+from antithetic.stochastic import loop, sgd
+from antithetic.stochastic.loop import begin, train
+from antithetic.stochastic.sgd import make_sgd
+from antithetic.stochastic.spec import make_spec
 from antithetic.stopping import Stalled
-from antithetic.training import loop
-from antithetic.training.loop import begin, train
-from antithetic.training.spec import make_spec
 
 pytestmark = pytest.mark.kernel
 

@@ -12,7 +12,7 @@ from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize
 from antithetic.orders import Balanced, Importance, Pairs, Stratified, Uniform
 from antithetic.penalties import ElasticNet, GroupLasso
 from antithetic.steps import PA1, PA2, Auto, Constant
-from antithetic.training import loop
+from antithetic.stochastic import loop
 
 NESTED = Pairs("tree", nest=True)
 REFUSED = [

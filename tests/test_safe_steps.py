@@ -15,8 +15,8 @@ from antithetic.problem.smoothness import (
     squared_norms,
     typical_square,
 )
-from antithetic.solvers.corrected import safe_step
 from antithetic.steps import Constant
+from antithetic.stochastic.corrected import safe_step
 
 BOTH = pytest.mark.parametrize("solver", ["saga", "svrg"])
 

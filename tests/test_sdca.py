@@ -25,14 +25,14 @@ from antithetic.orders.units import Batches, cut
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers import After
-from antithetic.solvers.choice import Choice
-from antithetic.solvers.corrected import Remembered
-from antithetic.solvers.sdca import Duals, make_sdca
 from antithetic.steps import Auto, Constant
+from antithetic.stochastic import After
+from antithetic.stochastic.corrected import Remembered
+from antithetic.stochastic.loop import begin, train
+from antithetic.stochastic.sdca import Duals, make_sdca
+from antithetic.stochastic.solver import Choice
+from antithetic.stochastic.spec import check_choice, make_spec
 from antithetic.stopping import Stalled
-from antithetic.training.loop import begin, train
-from antithetic.training.spec import check_choice, make_spec
 
 pytestmark = pytest.mark.kernel
 

@@ -26,8 +26,8 @@ from antithetic.orders import Balanced, Shuffle, Uniform
 from antithetic.problem import Problem
 from antithetic.problem.constant import best_constant
 from antithetic.problem.losses import LOSSES
-from antithetic.solvers import sgd
 from antithetic.steps import Auto, Constant, InverseTime, InvScaling
+from antithetic.stochastic import sgd
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
 pytestmark = pytest.mark.filterwarnings("ignore:tol=")

@@ -27,7 +27,7 @@ from test_sgd_estimators import BOTH, FEW, NUMBERS, THREE, TWO, WEIGHTS, X, targ
 from antithetic import AntitheticTable, SGDClassifier, SGDRegressor, pair
 from antithetic.orders import Balanced, Shuffle, Uniform
 from antithetic.problem.losses import LOSSES
-from antithetic.solvers import sgd
+from antithetic.stochastic import sgd
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
 pytestmark = pytest.mark.filterwarnings("ignore:tol=")

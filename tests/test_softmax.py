@@ -18,10 +18,15 @@ from antithetic import SGDClassifier, minimize
 from antithetic.exact.optimality import duality_gap, gradient_mapping_norm
 from antithetic.orders import Balanced, Given, Importance, Shuffle, Stratified
 from antithetic.problem import SoftmaxProblem
-from antithetic.solvers.softmax import softmax_batch_size, softmax_sgd
-from antithetic.solvers.softmax_steps import _refine, find_softmax_steps, split_rows
-from antithetic.solvers.state import State
 from antithetic.steps import Optimal
+from antithetic.stochastic.softmax import (
+    _refine,
+    find_softmax_steps,
+    softmax_batch_size,
+    softmax_sgd,
+    split_rows,
+)
+from antithetic.stochastic.solver import State
 from antithetic.stopping import Stalled, Target
 
 pytestmark = pytest.mark.lowest

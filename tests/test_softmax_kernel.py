@@ -19,9 +19,9 @@ from antithetic.orders.units import cut
 from antithetic.problem import SoftmaxProblem
 from antithetic.problem.losses import SOFTMAX
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.softmax import SoftmaxSgd, make_softmax_sgd
-from antithetic.solvers.state import State
-from antithetic.solvers.steps import Schedule
+from antithetic.stochastic.softmax import SoftmaxSgd, make_softmax_sgd
+from antithetic.stochastic.solver import State
+from antithetic.stochastic.steps import Schedule
 
 pytestmark = [pytest.mark.kernel, pytest.mark.sanitized]
 

@@ -21,10 +21,10 @@ from antithetic.problem import SoftmaxProblem
 from antithetic.problem.losses import SOFTMAX
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import find_preconditioner, moments_of
-from antithetic.solvers.softmax import make_softmax_sgd
-from antithetic.solvers.steps import Schedule
 from antithetic.steps import Auto
-from antithetic.training.gap import start_of_problem
+from antithetic.stochastic.gap import start_of_problem
+from antithetic.stochastic.softmax import make_softmax_sgd
+from antithetic.stochastic.steps import Schedule
 
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_array], ids=["dense", "csr"])
 SCHEDULE = Schedule(INVERSE_TIME, 0.3, 0.05)

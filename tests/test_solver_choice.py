@@ -41,10 +41,10 @@ from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, 
 from antithetic.orders.order import read_order
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.solvers import SOLVERS
 from antithetic.steps import Auto, Constant
+from antithetic.stochastic import SOLVERS
+from antithetic.stochastic.gap import start_of
 from antithetic.stopping import Target
-from antithetic.training.gap import start_of
 
 # ---- scikit-learn's solutions
 

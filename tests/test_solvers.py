@@ -23,10 +23,10 @@ from antithetic._core.schedules import step_size
 from antithetic.orders.units import cut
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.solvers import State
-from antithetic.solvers.corrected import Remembered
-from antithetic.solvers.sgd import make_sgd
 from antithetic.steps import PA1, PA2, Adaptive, Constant, InverseTime, InvScaling, Optimal
+from antithetic.stochastic import State
+from antithetic.stochastic.corrected import Remembered
+from antithetic.stochastic.sgd import make_sgd
 
 pytestmark = pytest.mark.kernel
 

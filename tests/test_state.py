@@ -14,11 +14,11 @@ from antithetic import Interrupted, minimize
 from antithetic.orders import Balanced, Importance, Pairs, Shuffle
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
-from antithetic.solvers import After, State, make_solver
-from antithetic.solvers.corrected import Remembered
-from antithetic.solvers.sdca import Duals
-from antithetic.solvers.sgd import LAST, MEAN, Averages
 from antithetic.steps import Constant, InverseTime
+from antithetic.stochastic import After, State, make_solver
+from antithetic.stochastic.corrected import Remembered
+from antithetic.stochastic.sdca import Duals
+from antithetic.stochastic.sgd import LAST, MEAN, Averages
 
 pytestmark = pytest.mark.kernel
 

@@ -11,7 +11,6 @@ import pytest
 from solver_cases import TWO, X
 
 from antithetic import minimize, steps, stopping
-from antithetic.solvers.steps import Steps, read_steps
 from antithetic.steps import (
     PA1,
     PA2,
@@ -22,9 +21,10 @@ from antithetic.steps import (
     InvScaling,
     Optimal,
 )
+from antithetic.stochastic import loop
+from antithetic.stochastic.steps import Steps, read_steps
+from antithetic.stochastic.stopping import check_stop
 from antithetic.stopping import Stalled, Target
-from antithetic.training import loop
-from antithetic.training.stopping import check_stop
 
 RUN = {"l2": 0.05, "epochs": 3}
 WITH_ETA0 = [InverseTime, Constant, InvScaling, Adaptive, PA1, PA2]

@@ -16,10 +16,10 @@ from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.step_search import find_steps, noise_of_balanced
 from antithetic.steps import Auto, InverseTime
-from antithetic.training.loop import begin, present_schedule, train
-from antithetic.training.spec import make_spec
+from antithetic.stochastic.loop import begin, present_schedule, train
+from antithetic.stochastic.spec import make_spec
+from antithetic.stochastic.step_search import find_steps, noise_of_balanced
 
 RAW = ["breast-cancer", "diabetes", "splice"]
 

@@ -14,11 +14,11 @@ from antithetic._core.schedules import PA2 as PA2_CODE
 from antithetic._core.schedules import row_step_size, step_size
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.choice import Choice
-from antithetic.solvers.steps import LOWERING, can_be_lowered, read_steps
 from antithetic.steps import PA1, PA2, Adaptive, Auto, Constant, InverseTime, InvScaling, Optimal
+from antithetic.stochastic.solver import Choice
+from antithetic.stochastic.spec import check_choice, check_stopping
+from antithetic.stochastic.steps import LOWERING, can_be_lowered, read_steps
 from antithetic.stopping import Stalled, Target
-from antithetic.training.spec import check_choice, check_stopping
 
 LOG = LOSSES["log_loss"]
 EVERY = [

@@ -11,8 +11,8 @@ from antithetic import SGDClassifier, SGDRegressor, minimize
 from antithetic.exact.optimality import duality_gap, gradient_mapping_norm
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
-from antithetic.solvers import sgd
 from antithetic.steps import Adaptive
+from antithetic.stochastic import sgd
 from antithetic.stopping import Target
 
 pytestmark = pytest.mark.lowest

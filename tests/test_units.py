@@ -22,7 +22,7 @@ from antithetic.problem.losses import LOSSES, Loss
 from antithetic.problem.preconditioner import moments_of
 from antithetic.problem.softmax import SoftmaxProblem
 from antithetic.steps import Auto
-from antithetic.training.gap import start_of
+from antithetic.stochastic.gap import start_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(61, 21)) * 10.0 ** RNG.uniform(-2, 2, 21) + RNG.normal(size=21)

@@ -14,9 +14,9 @@ from antithetic.problem.losses import LOSSES
 from antithetic.problem.objective import kernel_rows
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import find_preconditioner, moments_of
-from antithetic.solvers.step_search import sample_of
-from antithetic.training import loop, solution
-from antithetic.training.gap import estimate_gap, is_surely_wide
+from antithetic.stochastic import loop
+from antithetic.stochastic.gap import estimate_gap, is_surely_wide
+from antithetic.stochastic.step_search import sample_of
 
 # Few rows and a weak penalty: that a fit says so is tested in test_units.py.
 pytestmark = pytest.mark.filterwarnings("ignore:tol=")
@@ -215,7 +215,7 @@ def test_a_run_that_is_surely_far_goes_on_without_an_estimate(monkeypatch):
         return estimate_gap(*given)
 
     monkeypatch.setattr(loop, "is_surely_wide", surely)
-    monkeypatch.setattr(solution, "estimate_gap", estimated)
+    monkeypatch.setattr(loop, "estimate_gap", estimated)
     X, y = texts(1500, 20)
     epochs = SGDClassifier("log_loss", random_state=0).fit(X, y).n_iter_
     assert len(asked) >= 4

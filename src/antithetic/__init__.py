@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     )
     from antithetic.paper.advise import Advice, advise
     from antithetic.problem.result import Result
-    from antithetic.solvers.divergence import DivergenceError
-    from antithetic.training.automatic import Plan
-    from antithetic.training.minimize import Interrupted, minimize
-    from antithetic.training.trace import Distance
+    from antithetic.stochastic.minimize import Interrupted, minimize
+    from antithetic.stochastic.plan import Plan
+    from antithetic.stochastic.solver import DivergenceError
+    from antithetic.stochastic.trace import Distance
 
 __version__ = "0.2.0"
 __all__ = [
@@ -87,16 +87,16 @@ if not TYPE_CHECKING:
             "Advice": "paper.advise",
             "AntitheticTable": "pairing",
             "ConvergenceDisplay": "display",
-            "Distance": "training.trace",
-            "DivergenceError": "solvers.divergence",
+            "Distance": "stochastic.trace",
+            "DivergenceError": "stochastic.solver",
             "GammaRegressor": "estimators.regression",
             "GroupTable": "pairing",
-            "Interrupted": "training.minimize",
+            "Interrupted": "stochastic.minimize",
             "LinearModel": "estimators.model_file",
             "LogisticRegression": "estimators.logistic",
             "LogisticRegressionCV": "estimators.logistic_cv",
             "MatchingLoss": "pairing",
-            "Plan": "training.automatic",
+            "Plan": "stochastic.plan",
             "PoissonRegressor": "estimators.regression",
             "Quality": "pairing",
             "Result": "problem.result",
@@ -109,7 +109,7 @@ if not TYPE_CHECKING:
             "datasets": "datasets",
             "gradient_variance": "orders.variance",
             "losses": "losses",
-            "minimize": "training.minimize",
+            "minimize": "stochastic.minimize",
             "orders": "orders",
             "pair": "pairing",
             "pair_rows": "pairing",

@@ -1,6 +1,6 @@
 """Step sizes as objects, for ``steps=``."""
 
-from antithetic.solvers.steps import (
+from antithetic.stochastic.steps import (
     PA1,
     PA2,
     Adaptive,

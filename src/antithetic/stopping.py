@@ -1,5 +1,5 @@
 """When a run ends before its last epoch: rules for ``stop=``."""
 
-from antithetic.training.stopping import Stalled, Target
+from antithetic.stochastic.stopping import Stalled, Target
 
 __all__ = ["Stalled", "Target"]

@@ -39,7 +39,7 @@ from antithetic.orders import Order
 from antithetic.orders.order import ORDERS
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.pairing.pairer import METHODS
-from antithetic.solvers import SOLVERS
+from antithetic.stochastic import SOLVERS
 
 _File = Annotated[
     Path,

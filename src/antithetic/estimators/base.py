@@ -36,11 +36,11 @@ from antithetic.orders import Order
 from antithetic.pairing import AntitheticTable
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import Moments
-from antithetic.solvers import SOLVERS, State, exact_name
-from antithetic.solvers.steps import Schedule
-from antithetic.training.automatic import Plan
-from antithetic.training.gap import start_of, start_of_problem
-from antithetic.training.trace import check_measures
+from antithetic.stochastic import SOLVERS, State, exact_name
+from antithetic.stochastic.gap import start_of, start_of_problem
+from antithetic.stochastic.plan import Plan
+from antithetic.stochastic.steps import Schedule
+from antithetic.stochastic.trace import check_measures
 
 
 class LinearSGD(CallbackSupportMixin, PlannedFit):  # type: ignore[misc]  # scikit-learn is untyped

@@ -15,7 +15,7 @@ from antithetic.orders import Balanced, Importance, Pairs, Shuffle, Stratified, 
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.pairing.fingerprint import Fingerprint
 from antithetic.problem.penalties import ElasticNet, GroupLasso
-from antithetic.training.trace import Distance
+from antithetic.stochastic.trace import Distance
 
 _SETTINGS = (
     Balanced,

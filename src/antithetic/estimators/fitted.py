@@ -13,9 +13,9 @@ from antithetic._util.warnings import warn
 from antithetic.estimators.one_vs_rest import AllClasses, OneVsRest
 from antithetic.estimators.parameters import LinearParameters
 from antithetic.estimators.used_columns import Narrowed, widen_all
-from antithetic.solvers import SOLVERS
-from antithetic.solvers.state import Solution
-from antithetic.solvers.steps import Schedule
+from antithetic.stochastic import SOLVERS
+from antithetic.stochastic.solver import Solution
+from antithetic.stochastic.steps import Schedule
 
 _STEPS = ("eta0_", "decay_", "_steps_of_solver", "_noise_of_steps", "_steps_are_preconditioned")
 

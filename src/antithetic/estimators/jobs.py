@@ -15,13 +15,20 @@ from sklearn.utils import check_random_state
 
 from antithetic._util.progress import progress_bar
 from antithetic.estimators.data import LARGEST_SEED
-from antithetic.solvers.sgd import Averages
-from antithetic.solvers.state import Solution, State
-from antithetic.solvers.steps import Schedule
-from antithetic.training.gap import NO_GAP, Gap
-from antithetic.training.loop import Run, present_schedule, train, warn_if_worse
-from antithetic.training.solution import is_open, settled, with_gap
-from antithetic.training.spec import Spec
+from antithetic.stochastic.gap import NO_GAP, Gap
+from antithetic.stochastic.loop import (
+    Run,
+    is_open,
+    present_schedule,
+    settled,
+    train,
+    warn_if_worse,
+    with_gap,
+)
+from antithetic.stochastic.sgd import Averages
+from antithetic.stochastic.solver import Solution, State
+from antithetic.stochastic.spec import Spec
+from antithetic.stochastic.steps import Schedule
 
 Watch = Callable[["Job"], bool] | None  # None: not watched
 

@@ -19,8 +19,9 @@ from antithetic.problem.penalties import (
     Penalty,
     elastic_net,
 )
-from antithetic.solvers.choice import Choice
-from antithetic.solvers.steps import (
+from antithetic.stochastic.solver import Choice
+from antithetic.stochastic.spec import check_choice
+from antithetic.stochastic.steps import (
     PA1,
     PA2,
     Adaptive,
@@ -31,8 +32,7 @@ from antithetic.solvers.steps import (
     Optimal,
     Steps,
 )
-from antithetic.training.spec import check_choice
-from antithetic.training.stopping import Stalled, Stop, Target
+from antithetic.stochastic.stopping import Stalled, Stop, Target
 
 _WITH_ETA0: dict[str, type[Constant]] = {
     "constant": Constant,

@@ -30,22 +30,22 @@ from antithetic.problem.losses import SOFTMAX
 from antithetic.problem.objective import kernel_rows
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import Moments, find_preconditioner, moments_of
-from antithetic.solvers import EXACT, SOLVERS, State
-from antithetic.solvers.preconditioned_steps import pays
-from antithetic.solvers.sgd import Averages, Sgd
-from antithetic.solvers.steps import Adaptive, Auto, Constant, Schedule
-from antithetic.training.automatic import (
+from antithetic.stochastic import EXACT, SOLVERS, State
+from antithetic.stochastic.gap import start_of_problem
+from antithetic.stochastic.loop import Run, begin
+from antithetic.stochastic.plan import (
     Plan,
     automatic_batch_size,
     is_worth_averaging,
     noise_left,
     plan_order,
 )
-from antithetic.training.gap import start_of_problem
-from antithetic.training.loop import Run, begin
-from antithetic.training.spec import Spec, make_spec
-from antithetic.training.stopping import TARGETS
-from antithetic.training.trace import (
+from antithetic.stochastic.sgd import Averages, Sgd
+from antithetic.stochastic.spec import Spec, make_spec
+from antithetic.stochastic.step_search import pays
+from antithetic.stochastic.steps import Adaptive, Auto, Constant, Schedule
+from antithetic.stochastic.stopping import TARGETS
+from antithetic.stochastic.trace import (
     Measure,
     Score,
     check_measures,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.solvers.state import Solution, State
+from antithetic.stochastic.solver import Solution, State
 
 _WORTH = 0.25  # times as many columns as entries
 _FEW_ENTRIES = 4  # of a column, on average

@@ -17,11 +17,11 @@ from antithetic.pairing.table import pair_ratio
 from antithetic.pairing.tree import ONE_LEAF as OPTIMAL_ROWS
 from antithetic.problem import Problem
 from antithetic.problem.losses import Loss
-from antithetic.solvers import State
-from antithetic.solvers.step_search import find_steps, noise_of_balanced
-from antithetic.training.automatic import best_order
-from antithetic.training.loop import begin, train
-from antithetic.training.spec import make_spec
+from antithetic.stochastic import State
+from antithetic.stochastic.loop import begin, train
+from antithetic.stochastic.plan import best_order
+from antithetic.stochastic.spec import make_spec
+from antithetic.stochastic.step_search import find_steps, noise_of_balanced
 
 _SAMPLE_ROWS, _ROWS_FOR_TIMING = 1000, 4000
 _SUSPICIOUS = 1.0  # seconds beyond which a busy machine is likely: timed once more

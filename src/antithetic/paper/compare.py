@@ -20,10 +20,10 @@ from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
 from antithetic.paper.advise import Advice, advise
 from antithetic.problem import Problem
 from antithetic.problem.result import Result
-from antithetic.solvers import DivergenceError
-from antithetic.solvers.step_search import find_steps, noise_of_balanced
-from antithetic.solvers.steps import InverseTime
-from antithetic.training.minimize import minimize
+from antithetic.stochastic import DivergenceError
+from antithetic.stochastic.minimize import minimize
+from antithetic.stochastic.step_search import find_steps, noise_of_balanced
+from antithetic.stochastic.steps import InverseTime
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], object]

@@ -44,8 +44,8 @@ from antithetic.paper.workbench import (
 )
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.sgd import make_sgd
-from antithetic.solvers.steps import Constant, InverseTime
+from antithetic.stochastic.sgd import make_sgd
+from antithetic.stochastic.steps import Constant, InverseTime
 
 ByName = dict[str, dict[str, Array]]
 Progress = Callable[[str, int, int], object]

@@ -15,7 +15,7 @@ from antithetic.estimators.logistic import LogisticRegression
 from antithetic.exact.optimality import duality_gap
 from antithetic.exact.path import solve_problem
 from antithetic.problem import Problem, SoftmaxProblem
-from antithetic.training.minimize import minimize
+from antithetic.stochastic.minimize import minimize
 
 RELATIVE_ERROR = 1e-10  # of f(0) - f*: what is asked for
 _TOL, _MOST_ITERATIONS = 1e-16, 10_000  # all digits that rounding allows

@@ -18,12 +18,12 @@ from antithetic.orders.order import Pool, Sampler
 from antithetic.orders.units import Batches
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.problem import Problem
-from antithetic.solvers import After, DivergenceError, Solver
-from antithetic.solvers.divergence import finite_objective
-from antithetic.solvers.sgd import make_sgd
-from antithetic.solvers.steps import InverseTime, Schedule, Steps
-from antithetic.training.loop import begin, train
-from antithetic.training.spec import make_spec
+from antithetic.stochastic import After, DivergenceError, Solver
+from antithetic.stochastic.loop import begin, train
+from antithetic.stochastic.sgd import make_sgd
+from antithetic.stochastic.solver import finite_objective
+from antithetic.stochastic.spec import make_spec
+from antithetic.stochastic.steps import InverseTime, Schedule, Steps
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from antithetic.paper.experiments import Experiment
 from antithetic.paper.measures import products
 from antithetic.paper.workbench import PAPER, POINTS, Array, Workbench, objectives
-from antithetic.solvers.steps import InverseTime
+from antithetic.stochastic.steps import InverseTime
 
 MAX_ROWS = 1500
 _FRAMES_WITH_GRADIENTS = 4

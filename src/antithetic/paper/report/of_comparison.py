@@ -15,7 +15,7 @@ from antithetic.paper.compare import Comparison, Measured
 from antithetic.paper.report.of_reproduction import CITATION
 from antithetic.paper.report.page import Content, Table
 from antithetic.paper.report.pictures import Figure, Series, draw_figures
-from antithetic.solvers import exact_name
+from antithetic.stochastic import exact_name
 
 COLUMNS = (
     "order",

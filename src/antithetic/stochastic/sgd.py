@@ -15,10 +15,8 @@ from antithetic.orders.units import Batches
 from antithetic.problem import Problem
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import Preconditioner
-from antithetic.solvers.arguments import step_rule
-from antithetic.solvers.choice import Choice
-from antithetic.solvers.state import After, Solution, State
-from antithetic.solvers.steps import Schedule
+from antithetic.stochastic.solver import After, Choice, Solution, State, step_rule
+from antithetic.stochastic.steps import Schedule
 
 _LEAST_POINTS, _MOST_POINTS = 64, 256  # points of an epoch that are averaged
 MEAN, LAST = 1, 2  # which weights were found to be better, where both were looked at

@@ -2,38 +2,263 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._core.schedules import INVERSE_TIME
 from antithetic._util.warnings import warn
-from antithetic.orders.units import Table
+from antithetic.orders.order import Draws
+from antithetic.orders.pairs import reduction_of
+from antithetic.orders.units import Table, cut
+from antithetic.pairing import AntitheticTable
 from antithetic.problem import SoftmaxProblem
-from antithetic.solvers import SOLVERS
-from antithetic.solvers.corrected import check_shrinking
-from antithetic.solvers.divergence import advice, check_finite
-from antithetic.solvers.preconditioned_steps import find_preconditioned_steps
-from antithetic.solvers.sgd import Sgd
-from antithetic.solvers.state import Solution, State
-from antithetic.solvers.step_search import find_steps
-from antithetic.solvers.steps import LOWERING, Auto, Schedule, can_be_lowered
-from antithetic.training.care import MOST_LOWERINGS, Easing, ease, eased_rate, unless_wrong
-from antithetic.training.gap import Gap, Marks, is_surely_wide, should_go_on
-from antithetic.training.solution import settled, with_gap, with_mark
-from antithetic.training.spec import Spec
-from antithetic.training.stopping import Stalled
-from antithetic.training.tables import (
-    Drawing,
-    automatic_step,
-    first_drawing,
-    renewed,
-    step_by_step,
+from antithetic.problem.smoothness import row_squares
+from antithetic.stochastic import SOLVERS
+from antithetic.stochastic.corrected import check_shrinking, safe_step
+from antithetic.stochastic.gap import Gap, Marks, estimate_gap, is_surely_wide, should_go_on
+from antithetic.stochastic.sgd import Sgd
+from antithetic.stochastic.solver import (
+    After,
+    Solution,
+    State,
+    advice,
+    are_finite,
+    check_finite,
+    finite_objective,
 )
-from antithetic.training.trace import measure
+from antithetic.stochastic.spec import FEW_ROWS, Spec
+from antithetic.stochastic.step_search import find_preconditioned_steps, find_steps
+from antithetic.stochastic.steps import LOWERING, Auto, Schedule, can_be_lowered
+from antithetic.stochastic.stopping import Stalled
+from antithetic.stochastic.trace import measure
+
+if TYPE_CHECKING:
+    from antithetic.orders.units import Batches
+
+MOST_LOWERINGS, _MOST_EASINGS = 30, 60
+# cosine between the ways of two epochs, and how often in a row
+_SAME_WAY, _EPOCHS_THE_SAME_WAY = 0.7, 3
+FIRST_COMPARED = 4  # epochs before which noise is what is left, and the mean is better
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawing:
+    """What a run currently draws from.
+
+    Attributes
+    ----------
+    table : AntitheticTable, GroupTable or None
+    draws : Draws or None
+        The order, applied to it; None if the data are not kept.
+    worth : float
+        By how much the table lowered the variance when it was made.
+    """
+
+    table: Table | None
+    draws: Draws | None
+    worth: float = 1.0
+
+    def on(self, spec: Spec) -> Drawing:
+        """Draw from the same table with the data of a spec."""
+        return replace(self, draws=spec.draws(self.table))
+
+    def without_data(self) -> Drawing:
+        """What a resumed run needs of it."""
+        return replace(self, draws=None)
+
+
+def first_drawing(spec: Spec, table: Table | None = None) -> Drawing:
+    """Start with a known table, with the one given, or with a new one."""
+    pairs = spec.order.pairs
+    if table is None and pairs is not None:
+        table = pairs.first_table(spec.problem, spec.y, once=spec.order.once, seed=spec.seed)
+    return Drawing(table, spec.draws(table))
+
+
+def renewed(spec: Spec, run: Run) -> Run:
+    """Rebuild the table if it is due; the order that the last epoch left is then discarded."""
+    pairs, table = spec.order.pairs, run.drawing.table
+    if pairs is None or table is None:
+        return run
+
+    def reduction() -> float:
+        return reduction_of(table, spec.problem, _opposed(spec, run.state, run.own))
+
+    if not pairs.is_due(run.state.epochs, reduction, run.drawing.worth):
+        return run
+    slopes = _opposed(spec, run.state, run.own)
+    # gradients that are not corrected have changed little
+    polish = run.state.epochs > 1 and spec.solver_name == "sgd"
+    made = pairs.table_at(
+        spec.problem,
+        spec.y,
+        slopes,
+        once=spec.order.once,
+        seed=spec.seed,
+        polish=table if polish and isinstance(table, AntitheticTable) else None,
+    )
+    worth = reduction_of(made, spec.problem, slopes) if pairs.refresh == "auto" else 1.0
+    return run._replace(drawing=Drawing(made, spec.draws(made), worth), order=None)
+
+
+def _opposed(spec: Spec, state: State, own: Any) -> NDArray[np.float64]:
+    """Slopes of the gradients that partners should oppose.
+
+    Those that are stepped along, unless all of them are zero.
+    """
+    followed = spec.solver.followed(state, own)
+    if followed.any():
+        return followed
+    return spec.problem.slopes(state.coef, state.intercept)
+
+
+def automatic_step(spec: Spec, drawing: Drawing) -> float:
+    """Constant step size of SVRG and SAGA.
+
+    Members of a pair or group may lie on one line: their gradients cancel, but their curvatures add
+    up. So a unit counts as one row.
+    """
+    table = drawing.table
+    together = 1 if table is None else 2 if isinstance(table, AntitheticTable) else table.size
+    assert drawing.draws is not None
+    squares = drawing.draws.drawn_squares(row_squares(spec.problem))
+    n_units = max(1, spec.batch_size // together)
+    return safe_step(spec.problem, n_units, squares, spec.solver_name)
+
+
+def step_by_step(
+    spec: Spec, run: Run, batches: Batches, schedule: Schedule
+) -> tuple[After, Drawing]:
+    """Algorithm 2 to the letter: each step has a table made from the current gradients.
+
+    The first row of each pair in the given batches is kept, and its partner is looked up again.
+    """
+    pairs, after, table = spec.order.pairs, After(run.state, run.own), run.drawing.table
+    assert pairs is not None
+    for rows in np.split(batches.rows, batches.starts[1:-1]):
+        slopes = _opposed(spec, after.state, after.own)
+        table = pairs.table_at(spec.problem, spec.y, slopes, once=False, seed=spec.seed)
+        assert isinstance(table, AntitheticTable)
+        drawn = rows.copy()
+        drawn[1::2] = table.partner[drawn[: len(rows) // 2 * 2 : 2]]
+        after = spec.solver.epoch(after.state, after.own, cut(drawn, batches.size), schedule)
+    state = after.state._replace(epochs=run.state.epochs + 1)
+    return after._replace(state=state), Drawing(table, spec.draws(table))
+
+
+class Easing(NamedTuple):
+    """Where the last epoch went, how many went the same way, and how often decay was halved."""
+
+    moved: NDArray[np.float64] | None = None
+    aligned: int = 0
+    eased: int = 0
+
+
+def ease(before: State, after: State, easing: Easing) -> Easing:
+    """Halve the decay after some epochs that all went the same way.
+
+    Their steps were too short to arrive.
+    """
+    d, aligned = len(after.coef), 0
+    moved = np.empty(d + (1 if isinstance(after.intercept, float) else len(after.intercept)))
+    np.subtract(after.coef, before.coef, out=moved[:d])
+    moved[d:] = after.intercept - before.intercept
+    if easing.moved is not None:
+        together = float(moved.dot(easing.moved))
+        lengths = math.sqrt(float(moved.dot(moved)) * float(easing.moved.dot(easing.moved)))
+        if together > _SAME_WAY * lengths:
+            aligned = easing.aligned + 1
+    if aligned == _EPOCHS_THE_SAME_WAY:
+        return Easing(moved, 0, min(easing.eased + 1, _MOST_EASINGS))
+    return Easing(moved, aligned, easing.eased)
+
+
+def eased_rate(rate: float, least: float, easing: Easing) -> float:
+    """Decay after it was halved as often as needed, but not below the smallest."""
+    return max(min(rate, least), math.ldexp(rate, -easing.eased))
+
+
+def unless_wrong(spec: Spec, run: Run, after: After) -> float:
+    """Objective after an epoch; infinite if it went wrong.
+
+    That is, it ended worse than it started and than zero weights, or it overflowed. The check costs
+    one or two passes over the data. With many rows it is skipped if the losses during the epoch
+    were at most those of zero weights, except after the first epoch with unbounded slopes. After
+    the first epoch, only losses that may overshoot are checked, or few rows in units of their own.
+    NaN means that nothing but overflow was checked.
+
+    It looks at the mean of an epoch if there is one, and otherwise at the last weights: an average
+    over all epochs would hide for a long time how the last one ended.
+    """
+    problem, solver, later = spec.problem, spec.solver, run.state.epochs > 0
+    last = after.state.coef, after.state.intercept
+    looked_at = after.mean or last
+    if not are_finite(last, looked_at):
+        return np.inf
+    if later and not spec.is_always_checked:
+        return np.nan
+    may_skip = later or (problem.loss.is_bounded and solver.watch)
+    if may_skip and after.loss <= spec.loss_at_zero and len(problem.y) > FEW_ROWS:
+        return np.nan
+    with np.errstate(all="ignore"):
+        reached = problem.objective_of(*looked_at)
+    if not math.isfinite(reached):
+        return np.inf
+    if not reached > spec.loss_at_zero > 0.0:
+        return reached
+    # Short steps stay where the last weights are, which may be worse than the mean of an epoch.
+    began = finite_objective(problem, run.state.coef, run.state.intercept)
+    if solver.by_epoch:  # it makes no difference whether mean and last weights have been compared
+        mean = solver.solution(run.state, run.own._replace(settled=0))
+        began = max(began, finite_objective(problem, *mean))
+    return np.inf if reached > began else reached
+
+
+def is_open(spec: Spec, run: Run, epochs: int) -> bool:
+    """Whether a mean has not been compared with the last weights, ``epochs`` after a beginning.
+
+    A chunk of partial_fit is a beginning: it says little about other rows.
+    """
+    many = min(epochs, run.state.epochs) >= FIRST_COMPARED
+    return many and spec.solver.by_epoch and bool(run.own.weight) and not run.own.settled
+
+
+def settled(spec: Spec, run: Run, epochs: int) -> Run:
+    """The run with its solution decided: one pass over the rows, unless that was done before."""
+    if not is_open(spec, run, epochs):
+        return run
+    assert isinstance(spec.solver, Sgd)
+    own, objective = spec.solver.settled(run.state, run.own)
+    return run._replace(own=own, objective=objective)
+
+
+def with_mark(spec: Spec, run: Run) -> Run:
+    """Remember the objective, from which the gap of a problem without Newton steps is estimated."""
+    epochs = len(run.running)
+    run = settled(spec, run, epochs)
+    objective = run.objective
+    if np.isnan(objective):
+        with np.errstate(all="ignore"):
+            objective = spec.problem.objective(*spec.solver.solution(run.state, run.own))
+    return run._replace(marks=(*run.marks, (epochs, objective)))
+
+
+def with_gap(spec: Spec, run: Run) -> Run:
+    """The run with its solution decided and its distance from the optimum estimated."""
+    if run.gap is not None:
+        return run
+    epochs = len(run.running)
+    run = settled(spec, run, epochs)
+    solution = spec.solver.solution(run.state, run.own)
+    units = spec.solver.preconditioner if isinstance(spec.solver, Sgd) else None
+    centre = None if units is None else units.centre
+    return run._replace(gap=estimate_gap(spec.problem, solution, epochs, run.marks, centre))
 
 
 class Patience(NamedTuple):
@@ -149,8 +374,7 @@ def find_schedule(spec: Spec, drawing: Drawing, state: State) -> Schedule:
     if spec.solver_name != "sgd":
         return Schedule(INVERSE_TIME, automatic_step(spec, drawing), steps.decay or 0.0)
     if isinstance(problem, SoftmaxProblem):
-        from antithetic.solvers.softmax import SoftmaxSgd
-        from antithetic.solvers.softmax_steps import find_softmax_steps
+        from antithetic.stochastic.softmax import SoftmaxSgd, find_softmax_steps
 
         assert isinstance(spec.solver, SoftmaxSgd)
         found = find_softmax_steps(

@@ -21,9 +21,8 @@ from antithetic.exact.optimality import duality_gap
 from antithetic.orders.units import Batches
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
-from antithetic.solvers.choice import Choice
-from antithetic.solvers.state import After, Solution, State
-from antithetic.solvers.steps import Auto, Schedule
+from antithetic.stochastic.solver import After, Choice, Solution, State
+from antithetic.stochastic.steps import Auto, Schedule
 
 # share of the rows that moved in an epoch, up to which a reference is worth its pass over the data
 _FEW = 0.1

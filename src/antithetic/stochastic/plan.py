@@ -8,7 +8,7 @@ from antithetic.orders import Balanced, Order, Shuffle, Uniform
 from antithetic.orders.order import name_order
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import ElasticNet, Penalty
-from antithetic.solvers.step_search import NOISE_OF_A_MEAN, noise_of_balanced
+from antithetic.stochastic.step_search import NOISE_OF_A_MEAN, noise_of_balanced
 
 _NO_PENALTY = 1e-6  # of an L1 penalty, against L2
 _ROWS_PER_FEATURE = 8  # from which on noise is what weights are off by
@@ -105,7 +105,7 @@ def automatic_batch_size(loss: Loss, n_weights: int, itemsize: int) -> int:
     """Rows of a step where the user left it open."""
     if not loss.has_classes:
         return 2
-    from antithetic.solvers.softmax import softmax_batch_size
+    from antithetic.stochastic.softmax import softmax_batch_size
 
     return softmax_batch_size(n_weights, itemsize)
 

@@ -12,11 +12,11 @@ from antithetic.orders import Order, Pairs
 from antithetic.orders.order import ORDERS
 from antithetic.problem.losses import get_loss
 from antithetic.problem.penalties import ElasticNet, GroupLasso, OwnPenalty, Penalty
-from antithetic.solvers import SOLVERS
-from antithetic.solvers.choice import Choice
-from antithetic.solvers.steps import Auto
-from antithetic.training.automatic import order_of_the_paper
-from antithetic.training.spec import reason_against
+from antithetic.stochastic import SOLVERS
+from antithetic.stochastic.plan import order_of_the_paper
+from antithetic.stochastic.solver import Choice
+from antithetic.stochastic.spec import reason_against
+from antithetic.stochastic.steps import Auto
 
 PAIRS: dict[str, Pairs | None] = {
     "rows": None,

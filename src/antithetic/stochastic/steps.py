@@ -297,7 +297,7 @@ def read_steps(steps: Any, solver: str) -> Steps:
 
     Examples
     --------
-    >>> from antithetic.solvers.steps import read_steps
+    >>> from antithetic.stochastic.steps import read_steps
     >>> read_steps(0.1, "sgd"), read_steps(0.1, "saga"), read_steps("auto", "sgd")
     (InverseTime(0.1), Constant(0.1), Auto())
     """

@@ -8,9 +8,7 @@ from typing import Any
 
 from antithetic.problem import Problem, SoftmaxProblem
 from antithetic.problem.penalties import ElasticNet
-from antithetic.solvers.choice import Choice, SolverKind
-from antithetic.solvers.divergence import DivergenceError
-from antithetic.solvers.state import After, Solver, State
+from antithetic.stochastic.solver import After, Choice, DivergenceError, Solver, SolverKind, State
 
 __all__ = [
     "SOLVERS",
@@ -29,11 +27,11 @@ def _make_sgd(
 ) -> Solver:
     """SGD's own kernels if they support the penalty, otherwise plain proximal steps."""
     if isinstance(problem, SoftmaxProblem):  # whose slopes are at most 1
-        from antithetic.solvers.softmax import make_softmax_sgd
+        from antithetic.stochastic.softmax import make_softmax_sgd
 
         return make_softmax_sgd(problem, average, watch=watch, threads=threads)
     if isinstance(problem.penalty, ElasticNet):
-        from antithetic.solvers.sgd import make_sgd
+        from antithetic.stochastic.sgd import make_sgd
 
         return make_sgd(problem, average, steepest=steepest, watch=watch)
     return _make_corrected("sgd", problem, average, steepest, watch, threads)
@@ -42,7 +40,7 @@ def _make_sgd(
 def _make_corrected(
     kind: str, problem: Problem, _average: Any, steepest: float, watch: bool, _threads: int | None
 ) -> Solver:
-    from antithetic.solvers.corrected import Corrected
+    from antithetic.stochastic.corrected import Corrected
 
     return Corrected(problem, kind, steepest, watch)
 
@@ -50,7 +48,7 @@ def _make_corrected(
 def _make_sdca(
     problem: Problem, _average: Any, _steepest: float, watch: bool, _threads: int | None
 ) -> Solver:
-    from antithetic.solvers.sdca import make_sdca
+    from antithetic.stochastic.sdca import make_sdca
 
     return make_sdca(problem, watch=watch)
 

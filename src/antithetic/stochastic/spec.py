@@ -15,12 +15,12 @@ from antithetic.orders.order import Draws, Pool
 from antithetic.orders.units import Table
 from antithetic.problem import Problem
 from antithetic.problem.preconditioner import Preconditioner, find_preconditioner, moments_of
-from antithetic.solvers import SOLVERS, Solver, check_solver, make_solver
-from antithetic.solvers.choice import Choice
-from antithetic.solvers.sgd import Sgd
-from antithetic.solvers.steps import Auto, Steps
-from antithetic.training.stopping import Stalled, Stop
-from antithetic.training.trace import Measure, check_measures, measures_of
+from antithetic.stochastic import SOLVERS, Solver, check_solver, make_solver
+from antithetic.stochastic.sgd import Sgd
+from antithetic.stochastic.solver import Choice
+from antithetic.stochastic.steps import Auto, Steps
+from antithetic.stochastic.stopping import Stalled, Stop
+from antithetic.stochastic.trace import Measure, check_measures, measures_of
 
 FEW_ROWS = 1000  # a pass over them costs next to nothing, and a single one can spoil an epoch
 _MOST_ROWS_STEP_BY_STEP = 2000

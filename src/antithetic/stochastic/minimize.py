@@ -17,14 +17,13 @@ from antithetic.problem import Problem, SoftmaxProblem, build_problem
 from antithetic.problem.losses import Loss
 from antithetic.problem.penalties import OwnPenalty, Penalty
 from antithetic.problem.result import Result
-from antithetic.solvers import DivergenceError, check_solver
-from antithetic.solvers.steps import Steps, read_steps
-from antithetic.training.automatic import automatic_batch_size, noise_left, order_of_the_paper
-from antithetic.training.loop import Patience, Run, begin, train, warn_if_worse
-from antithetic.training.solution import settled
-from antithetic.training.spec import Spec, make_spec
-from antithetic.training.stopping import Stalled, Target, check_stop
-from antithetic.training.trace import Distance, measure
+from antithetic.stochastic import DivergenceError, check_solver
+from antithetic.stochastic.loop import Patience, Run, begin, settled, train, warn_if_worse
+from antithetic.stochastic.plan import automatic_batch_size, noise_left, order_of_the_paper
+from antithetic.stochastic.spec import Spec, make_spec
+from antithetic.stochastic.steps import Steps, read_steps
+from antithetic.stochastic.stopping import Stalled, Target, check_stop
+from antithetic.stochastic.trace import Distance, measure
 
 _MARKED_ROWS = 256  # by which a resumed run knows its data
 
@@ -109,9 +108,9 @@ def minimize(
         the paper, and ``"shuffle"`` for SDCA and ``"softmax"``.
     solver : {"sgd", "svrg", "saga", "sdca"}, default="sgd"
         SVRG and SAGA correct gradients by a stored slope for each row (see
-        :mod:`antithetic.solvers.corrected`); SDCA maximises the dual row by row, for an L2 penalty
-        without an intercept (see :mod:`antithetic.solvers.sdca`). :func:`antithetic.solve` needs
-        none of these choices for a loss without a kink.
+        :mod:`antithetic.stochastic.corrected`); SDCA maximises the dual row by row, for an L2
+        penalty without an intercept (see :mod:`antithetic.stochastic.sdca`).
+        :func:`antithetic.solve` needs none of these choices for a loss without a kink.
     batch_size : int or "auto", default="auto"
         Rows of a step, at most n. With pairs: ``batch_size // 2`` pairs, and one more row if the
         size is odd. "auto" is 2; for ``"softmax"`` 8, or 32 where the weights take more than 128

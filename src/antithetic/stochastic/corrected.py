@@ -31,11 +31,16 @@ from antithetic.orders.units import Batches
 from antithetic.problem import Problem
 from antithetic.problem.penalties import GroupNorms, OwnPenalty
 from antithetic.problem.smoothness import batch_smoothness
-from antithetic.solvers.arguments import step_rule
-from antithetic.solvers.choice import Choice
-from antithetic.solvers.divergence import DivergenceError, overflow_message
-from antithetic.solvers.state import After, Solution, State
-from antithetic.solvers.steps import Schedule
+from antithetic.stochastic.solver import (
+    After,
+    Choice,
+    DivergenceError,
+    Solution,
+    State,
+    overflow_message,
+    step_rule,
+)
+from antithetic.stochastic.steps import Schedule
 
 # measured: a third is slower on ill-conditioned rows, one on noisy ones
 _STEPS_PER_SMOOTHNESS = 0.5

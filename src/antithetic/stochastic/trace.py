@@ -21,13 +21,13 @@ from antithetic.exact.optimality import (
 from antithetic.orders import Order
 from antithetic.orders.order import name_order
 from antithetic.problem import Problem, ratio
-from antithetic.solvers import SOLVERS
-from antithetic.solvers.state import Solution
-from antithetic.training.stopping import Stop, Target
+from antithetic.stochastic import SOLVERS
+from antithetic.stochastic.solver import Solution
+from antithetic.stochastic.stopping import Stop, Target
 
 if TYPE_CHECKING:
-    from antithetic.training.loop import Run
-    from antithetic.training.spec import Spec
+    from antithetic.stochastic.loop import Run
+    from antithetic.stochastic.spec import Spec
 
 
 class View:

@@ -19,7 +19,7 @@ from antithetic.exact.gap import (
 from antithetic.problem import Problem, SoftmaxProblem
 from antithetic.problem.constant import best_constant, constant_of
 from antithetic.problem.losses import Loss
-from antithetic.solvers.state import Solution
+from antithetic.stochastic.solver import Solution
 
 Marks = tuple[tuple[int, float], ...]
 MOST_OF_THE_WAY = 0.005  # what may be left of the way from the best constant

@@ -68,14 +68,14 @@ def next_epoch(
     problem, table = Problem.build(X, y, l2=l2), None
     if order.pairs is not None:
         table = order.pairs.first_table(problem, y, once=order.once, seed=0)
-    sampler = order.draw_from(Pool(problem, table, 2, 0)).sampler()
+    draws = order.draw_from(Pool(problem, table, 2, 0))
     solver = make_sgd(problem, average)
     schedule = InverseTime(0.1).schedule(problem.loss, problem.penalty)
     (state, own), left = solver.init(), None
 
     def epoch() -> object:
         nonlocal state, own, left
-        after = solver.epoch(state, own, sampler.batches(state.epochs, left), schedule)
+        after = solver.epoch(state, own, draws.batches(state.epochs, left), schedule)
         state, own, left = after.state, after.own, after.order
         return after
 

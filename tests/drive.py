@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from antithetic.orders.balanced import BalancedDraws
 from antithetic.orders.order import Pool, read_order
 from antithetic.problem import Problem
 
@@ -13,17 +14,32 @@ def any_problem(n):
     return Problem.build(np.ones((n, 1)), np.zeros(n), loss="squared_error")
 
 
-def sampler_of(order, n, batch_size, seed=0, table=None):
-    """Return what draws the batches of an order, a word or an object, of n rows."""
-    pool = Pool(any_problem(n), table, batch_size, seed)
-    return read_order(order).draw_from(pool).sampler()
+def draws_of(order, n, batch_size, seed=0, table=None):
+    """Return the draws of an order, a word or an object, from n rows."""
+    return read_order(order).draw_from(Pool(any_problem(n), table, batch_size, seed))
 
 
-def drive(solver, sampler, schedule, start=(), *, epochs):
-    """Yield what each epoch leads to; a balanced sampler is shown the order left by the last."""
+def balanced_draws(first, batch_size, unit=1):
+    """Return the draws of a balanced order with the given first epoch."""
+    return BalancedDraws(Pool(any_problem(len(first)), None, batch_size, 0), first, unit)
+
+
+class DrawsBy:
+    """Draws whose batches are a function of the epoch's random numbers."""
+
+    def __init__(self, function, seed=0):
+        self.function, self.seed = function, seed
+
+    def batches(self, epoch):
+        """Batches of an epoch."""
+        return self.function(np.random.default_rng((self.seed, epoch)))
+
+
+def drive(solver, draws, schedule, start=(), *, epochs):
+    """Yield what each epoch leads to; balanced draws are shown the order left by the last."""
     state, own = solver.init(*start)
     order = None
     for epoch in range(epochs):
-        after = solver.epoch(state, own, sampler.batches(epoch, order), schedule)
+        after = solver.epoch(state, own, draws.batches(epoch, order), schedule)
         yield after
         state, own, order = after.state, after.own, after.order

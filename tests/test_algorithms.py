@@ -58,7 +58,7 @@ def case(name, loss):
 
 
 def draws(workbench, method):
-    batches = [workbench.sampler(method, SEED).batches(epoch) for epoch in range(EPOCHS)]
+    batches = [workbench.draws(method, SEED).batches(epoch) for epoch in range(EPOCHS)]
     return batches, np.concatenate([of.rows.reshape(-1, 2) for of in batches])
 
 

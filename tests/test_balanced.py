@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from drive import drive, sampler_of
+from drive import balanced_draws, draws_of, drive
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import balanced_order, balanced_sgd_steps, split
@@ -16,7 +16,6 @@ import antithetic
 from antithetic import AntitheticTable, SGDClassifier, SGDRegressor, datasets, minimize
 from antithetic._core.schedules import step_size
 from antithetic.orders import Balanced, Pairs, Shuffle, Uniform, variance
-from antithetic.orders.balanced import BalancedOrder
 from antithetic.orders.units import cut
 from antithetic.orders.variance import largest_partial_sum, order_variance
 from antithetic.problem import Problem
@@ -51,7 +50,7 @@ def kernel_and_twin(problem, size, unit, *, average=False, epochs=3):
     """Solution and following order of the kernel and of the twin."""
     solver, schedule = make_sgd(problem, average), schedule_for(problem)
     first = np.random.default_rng(1).permutation(problem.n)
-    *_, after = drive(solver, BalancedOrder(first, size, unit), schedule, epochs=epochs)
+    *_, after = drive(solver, balanced_draws(first, size, unit), schedule, epochs=epochs)
     last, mean, order = balanced_sgd_steps(
         problem,
         first,
@@ -141,7 +140,7 @@ def test_the_kernel_equals_its_twin_with_and_without_weights_and_intercept(
 
 def order_after(problem, order, size, unit, steps):
     """Order that one epoch leaves behind for the next."""
-    solver, sampler = make_sgd(problem, False), BalancedOrder(order, size, unit)
+    solver, sampler = make_sgd(problem, False), balanced_draws(order, size, unit)
     [after] = drive(solver, sampler, schedule_for(problem, steps), epochs=1)
     return after.order
 
@@ -261,7 +260,7 @@ def test_each_row_once_and_units_stay_together(case):
     rng = np.random.default_rng(seed)
     problem = Problem.build(rng.normal(size=(n, 3)), rng.normal(size=n), loss="squared_error")
     first = rng.permutation(n)
-    solver, sampler = make_sgd(problem, False), BalancedOrder(first, size, unit)
+    solver, sampler = make_sgd(problem, False), balanced_draws(first, size, unit)
     units = {tuple(part) for part in first[: n // unit * unit].reshape(-1, unit)}
     schedule = schedule_for(problem, InverseTime(0.01, decay=0.1))
     for after in drive(solver, sampler, schedule, epochs=3):
@@ -279,7 +278,7 @@ def test_each_row_once_and_units_stay_together(case):
 def test_the_row_without_another_is_not_the_same_every_time():
     """In an odd number of rows, a different row is last and alone in its batch each epoch."""
     problem = Problem.build(np.random.default_rng(0).normal(size=(31, 3)), np.arange(31) % 2)
-    solver, sampler = make_sgd(problem, False), BalancedOrder(np.arange(31), 2)
+    solver, sampler = make_sgd(problem, False), balanced_draws(np.arange(31), 2)
     schedule = schedule_for(problem, InverseTime(0.1, decay=0.1))
     runs = drive(solver, sampler, schedule, epochs=12)
     assert len({int(after.order[-1]) for after in runs}) > 3
@@ -292,7 +291,7 @@ def test_partners_are_neighbours_in_every_epoch(data, n, size):
     table = AntitheticTable(data.draw(matchings(n)))
     rng = np.random.default_rng(n)
     problem = Problem.build(rng.normal(size=(n, 3)), np.arange(n) % 2)
-    solver, sampler = make_sgd(problem, False), sampler_of("balanced", n, min(size, n), 3, table)
+    solver, sampler = make_sgd(problem, False), draws_of("balanced", n, min(size, n), 3, table)
     for after in drive(solver, sampler, schedule_for(problem), epochs=4):
         batches = sampler.batches(after.state.epochs, after.order)
         pairs = batches.rows[: n // 2 * 2].reshape(-1, 2)
@@ -308,16 +307,16 @@ def test_the_first_order_depends_on_the_seed_and_the_others_on_the_one_before():
 
     Each seed has its own first order.
     """
-    sampler, again = (sampler_of("balanced", 25, 3, 5) for _ in range(2))
+    sampler, again = (draws_of("balanced", 25, 3, 5) for _ in range(2))
     np.testing.assert_array_equal(sampler.batches(0).rows, again.batches(7).rows)
     assert not np.array_equal(
-        sampler.batches(0).rows, sampler_of("balanced", 25, 3, 6).batches(0).rows
+        sampler.batches(0).rows, draws_of("balanced", 25, 3, 6).batches(0).rows
     )
     assert not np.array_equal(sampler.batches(0).rows, np.arange(25))
     left = np.arange(25)[::-1].copy()
     np.testing.assert_array_equal(sampler.batches(3, left).rows, left)
     table = antithetic.pair_rows(np.arange(24.0)[:, None] - 11.5, "random", random_state=1)
-    firsts = [sampler_of("balanced", 24, 2, seed, table).batches(0).rows for seed in (5, 5, 6)]
+    firsts = [draws_of("balanced", 24, 2, seed, table).batches(0).rows for seed in (5, 5, 6)]
     np.testing.assert_array_equal(firsts[0], firsts[1])
     assert not np.array_equal(firsts[0], firsts[2])
 
@@ -363,7 +362,7 @@ def test_balancing_fixed_gradients_makes_partial_sums_small(form, unit):
     solver, rng = make_sgd(problem, False), np.random.default_rng(0)
     coef = rng.normal(size=problem.d)
     slopes = problem.slopes(coef)
-    sampler = BalancedOrder(rng.permutation(problem.n), 2, unit)
+    sampler = balanced_draws(rng.permutation(problem.n), 2, unit)
     schedule = schedule_for(problem, Constant(1e-9))
     *_, after = drive(solver, sampler, schedule, (coef,), epochs=10)
     np.testing.assert_allclose(after.state.coef, coef, atol=1e-6)

@@ -34,7 +34,7 @@ def an_epoch(problem, order, size, eta0=0.3, decay=0.1):
     solver = replace(make_sgd(problem, False), preconditioner=found)
     full = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
     start = RNG.normal(size=problem.d) / np.maximum(1e-3, np.abs(full).max(axis=0)), 0.5
-    batches = order.draw_from(Pool(problem, None, size, 3)).sampler().batches(0)
+    batches = order.draw_from(Pool(problem, None, size, 3)).batches(0)
     schedule = InverseTime(eta0, decay).schedule(problem.loss, problem.penalty)
     after = solver.epoch(*solver.init(*start), batches, schedule)
     expected = preconditioned_sgd(
@@ -121,7 +121,7 @@ def test_the_balanced_order_balances_in_the_same_metric():
     problem = Problem.build(X, Y, fit_intercept=True)
     found = find_preconditioner(problem, moments(problem))
     solver = replace(make_sgd(problem, False), preconditioner=found)
-    batches = Balanced().draw_from(Pool(problem, None, 2, 3)).sampler().batches(0)
+    batches = Balanced().draw_from(Pool(problem, None, 2, 3)).batches(0)
     schedule = InverseTime(1e-12, 0.0).schedule(problem.loss, problem.penalty)
     after = solver.epoch(*solver.init(), batches, schedule)
     gradients = problem.slopes()[:, None] * found.rows(problem.X)

@@ -5,6 +5,8 @@ The direction of each step is unbiased.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from every_draw import every_draw
@@ -226,10 +228,12 @@ def test_the_expected_step_is_along_the_gradient(form, solver, draws, units, mon
         if solver == "svrg":
             remember = type(algorithm)(problem, "saga")._remember(state, own)._replace(keeps=False)
             monkeypatch.setattr(type(algorithm), "_remember", lambda *_: remember)
-    sampler = run.drawing.draws.sampler(algorithm.followed(state, own))
+    draws, followed = run.drawing.draws, algorithm.followed(state, own)
     expected, expected_constant = 0.0, 0.0
     with pytest.MonkeyPatch.context() as scripted:
-        for probability, batches in every_draw(sampler, scripted):
+        for probability, batches in every_draw(
+            SimpleNamespace(batches=lambda epoch: draws.batches(epoch, slopes=followed)), scripted
+        ):
             one = batches._replace(
                 rows=batches.rows[: batches.starts[1]],
                 starts=batches.starts[:2],

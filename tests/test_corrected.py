@@ -9,12 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drive import drive, sampler_of
+from drive import balanced_draws, draws_of, drive
 from reference import balanced_order, corrected_steps
 from scipy import sparse
 
 from antithetic._core.schedules import step_size
-from antithetic.orders.balanced import BalancedOrder
 from antithetic.orders.units import Batches
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
@@ -78,7 +77,7 @@ def some_batches(kind, epoch, size):
     The draws have unequal lengths.
     """
     if kind == "once":
-        return sampler_of("shuffle", N, size, seed=1).batches(epoch)
+        return draws_of("shuffle", N, size, seed=1).batches(epoch)
     rng = np.random.default_rng((7, epoch))
     lengths = rng.integers(1, size + 2, size=9)
     rows = rng.integers(N, size=int(lengths.sum()))
@@ -231,7 +230,7 @@ def test_it_converges_to_where_the_proximal_gradient_vanishes(form, kind, penalt
     """With the step from the smoothness, it ends at a fixed point of the full proximal step."""
     problem = make_problem(penalty, form=form)
     solver = Corrected(problem, kind)
-    *_, after = drive(solver, sampler_of("shuffle", N, 2), safe(problem, kind), epochs=600)
+    *_, after = drive(solver, draws_of("shuffle", N, 2), safe(problem, kind), epochs=600)
     state = after.state
     gradient, constant = problem.gradient(state.coef, state.intercept)
     moved = problem.penalty.nonsmooth_prox(state.coef - 0.1 * gradient, 0.1)
@@ -246,7 +245,7 @@ def test_a_strong_penalty_leaves_exact_zeros(form):
     grouped = replace(problem, penalty=GroupNorms(GROUPS, l1=0.1))
     for case in (problem, grouped):
         solver = Corrected(case, "saga")
-        *_, after = drive(solver, sampler_of("shuffle", N, 2), safe(case, "saga"), epochs=300)
+        *_, after = drive(solver, draws_of("shuffle", N, 2), safe(case, "saga"), epochs=300)
         zeros = after.state.coef == 0.0
         assert 0 < zeros.sum() < D
         if case is grouped:
@@ -287,7 +286,7 @@ def test_watching_records_the_mean_loss_met():
     problem = make_problem(weighted=False)
     solver = Corrected(problem, "saga", watch=True)
     schedule = constant(problem, 0.1)
-    after = solver.epoch(*solver.init(), sampler_of("shuffle", N, N).batches(0), schedule)
+    after = solver.epoch(*solver.init(), draws_of("shuffle", N, N).batches(0), schedule)
     assert after.loss == pytest.approx(np.log(2.0))
 
 
@@ -302,7 +301,7 @@ def test_a_balanced_order_follows_the_corrected_gradients(form, kind, unit, pena
     schedule = constant(problem, 0.1)
     first = np.random.default_rng(3).permutation(N)
     # One batch: all slopes are those at the first weights.
-    batches = BalancedOrder(first, N, unit).batches(0)
+    batches = balanced_draws(first, N, unit).batches(0)
     after = solver.epoch(*solver.init(np.linspace(-1.0, 1.0, D)), batches, schedule)
     X = np.hstack([problem.X if form is np.asarray else problem.X.toarray(), np.ones((N, 1))])
     slopes = problem.slopes(np.linspace(-1.0, 1.0, D))
@@ -311,7 +310,7 @@ def test_a_balanced_order_follows_the_corrected_gradients(form, kind, unit, pena
         # in front.
         slopes = np.zeros(N)
     np.testing.assert_array_equal(after.order, balanced_order(first, slopes[:, None] * X, unit))
-    batches = BalancedOrder(first, 2, unit).batches(1, after.order)
+    batches = balanced_draws(first, 2, unit).batches(1, after.order)
     later = solver.epoch(after.state, after.own, batches, schedule)
     assert sorted(later.order) == list(range(N))
 
@@ -323,7 +322,7 @@ def test_balanced_svrg_equals_its_twin(form):
     solver, order = Corrected(problem, "svrg"), np.random.default_rng(3).permutation(N)
     schedule = constant(problem, 0.2)
     X = np.hstack([problem.X if form is np.asarray else problem.X.toarray(), np.ones((N, 1))])
-    sampler, after = BalancedOrder(order, 2), After(*solver.init())
+    sampler, after = balanced_draws(order, 2), After(*solver.init())
     for epoch in range(4):
         pulls, w, b = np.zeros(N), after.state.coef, after.state.intercept
         memory = problem.slopes(w, b) if epoch else np.zeros(N)

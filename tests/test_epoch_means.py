@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from drive import drive, sampler_of
+from drive import draws_of, drive
 from reference import sgd_steps, split
 from scipy import sparse
 
@@ -35,7 +35,7 @@ def after_epochs(problem, epochs, size=2):
     """Last weights and solution of the kernel, its sampler and its steps."""
     solver = make_sgd(problem, "epoch")
     schedule = InverseTime(0.3, decay=0.1).schedule(problem.loss, problem.penalty)
-    sampler = sampler_of("shuffle", problem.n, size, seed=1)
+    sampler = draws_of("shuffle", problem.n, size, seed=1)
     *_, after = drive(solver, sampler, schedule, epochs=epochs)
     return after.state.coef, solver.solution(after.state, after.own), sampler, schedule
 

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from drive import sampler_of
+from drive import draws_of
 from solver_cases import TWO, X
 
 from antithetic import SGDClassifier, minimize, pair
@@ -44,7 +44,7 @@ def test_every_epoch_is_asked_for_by_its_number():
 
 def test_batches_are_cut_from_it():
     """Batches are consecutive rows of the order, the last one shorter."""
-    sampler = sampler_of(Given(lambda _: [2, 0, 1, 4, 3]), 5, 2, 0)
+    sampler = draws_of(Given(lambda _: [2, 0, 1, 4, 3]), 5, 2, 0)
     batches = sampler.batches(0)
     assert batches.rows.tolist() == [2, 0, 1, 4, 3]
     assert batches.starts.tolist() == [0, 2, 4, 5]

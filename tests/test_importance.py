@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from drive import sampler_of
+from drive import DrawsBy, draws_of
 from every_draw import every_draw, moments_of_steps
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +20,7 @@ from antithetic import AntitheticTable, GroupTable
 from antithetic._core import kernels
 from antithetic.orders import Importance, Pairs, Shuffle, Uniform
 from antithetic.orders.importance import PRIOR_SHARE, normalised, unit_probabilities
-from antithetic.orders.uniform import RowDraws
-from antithetic.orders.units import NO_FACTORS, Units, WeightedDraws, cumulative, draw, drawable
+from antithetic.orders.units import NO_FACTORS, Units, cumulative, draw, drawable, weighted_batches
 from antithetic.orders.variance import uniform_variance, weighted_variance
 from antithetic.problem import Problem
 
@@ -77,7 +76,8 @@ def probabilities_of(problem, table, how, slopes):
 def weighted(n, size, seed, table, chances):
     """Draws of the units of a table by probabilities."""
     units = Units.of_table(n, table)
-    return WeightedDraws(units, size, seed, normalised(chances, len(units), "by"))
+    chances = normalised(chances, len(units), "by")
+    return DrawsBy(lambda rng: weighted_batches(units, size, chances, rng), seed)
 
 
 def variance_of(problem, slopes, table, size, chances):
@@ -96,7 +96,7 @@ def test_every_step_is_unbiased_and_has_the_stated_variance(n, table, size, how,
     problem, slopes = small_problem(n)
     gradients = gradients_of(problem, slopes)
     if how == "uniform":
-        sampler = sampler_of("uniform", n, size, 0, table)
+        sampler = draws_of("uniform", n, size, 0, table)
         stated = uniform_variance(problem, slopes, table, size)
     else:
         chances = probabilities_of(problem, table, how, slopes)
@@ -149,10 +149,9 @@ def test_uniform_rows_and_pairs_have_no_factors():
     A group that is left over makes up for its size.
     """
     for table in (None, AntitheticTable([1, 0, 2])):
-        sampler = sampler_of("uniform", 3, 2, 0, table)
-        assert isinstance(sampler, RowDraws)
+        sampler = draws_of("uniform", 3, 2, 0, table)
         assert not len(sampler.batches(0).factors)
-    batches = sampler_of("uniform", 7, 4, 0, GroupTable(np.arange(7), 4)).batches(0)
+    batches = draws_of("uniform", 7, 4, 0, GroupTable(np.arange(7), 4)).batches(0)
     lengths = np.diff(batches.starts)
     np.testing.assert_array_equal(batches.factors, np.repeat(4.0 / lengths, lengths))
     assert kernels.Batches(*batches[:4], steps=0, samples=0).counted == 8  # two full batches
@@ -216,8 +215,9 @@ def test_what_has_no_probability_is_never_drawn(given):
 
 def test_next_to_no_probability_has_no_factor_out_of_proportion():
     """A probability near zero gives no infinite factor: such a unit is never drawn."""
-    sampler = WeightedDraws(Units.of_table(3, None), 1, 0, np.array([1e-320, 0.5, 0.5]))
-    assert np.isfinite(sampler.batches(0).factors).all()
+    chances = np.array([1e-320, 0.5, 0.5])
+    drawn = weighted_batches(Units.of_table(3, None), 1, chances, np.random.default_rng(0))
+    assert np.isfinite(drawn.factors).all()
 
 
 # ---- probabilities

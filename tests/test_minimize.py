@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from drive import sampler_of
+from drive import draws_of
 from reference import sgd_steps, split
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -34,7 +34,7 @@ def test_it_is_the_papers_algorithm(data, pairs):
     """SGD and SGD-as: uniform draws, batches of two, w = 0, eta0 / (1 + eta0 eta t)."""
     X, y = data
     table = None if pairs is None else antithetic.pair(X, y, pairs)
-    sampler = sampler_of("uniform", len(y), 2, 4, table)
+    sampler = draws_of("uniform", len(y), 2, 4, table)
     batches = [rows for epoch in range(3) for rows in split(sampler.batches(epoch))]
     expected = sgd_steps(
         Problem.build(X, y, l2=1e-2),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from drive import sampler_of
+from drive import draws_of
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import split
@@ -13,7 +13,6 @@ from scipy.optimize import minimize as scipy_minimize
 
 from antithetic import GroupTable, SGDClassifier, datasets, minimize, pair
 from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
-from antithetic.orders.shuffle import NestedGroups
 from antithetic.problem import Problem
 
 
@@ -22,17 +21,22 @@ def samplers(draw):
     n = draw(st.integers(1, 40))
     size = 2 ** draw(st.integers(0, n.bit_length() - 1))
     order = np.array(draw(st.permutations(range(n))), dtype=np.intp)
-    return NestedGroups(order, size, draw(st.integers(1, n)), draw(st.integers(0, 2**31)))
+    return nested(order, size, draw(st.integers(1, n)), draw(st.integers(0, 2**31)))
 
 
-def blocks(sampler, rows):
+def nested(order, size, batch_size=2, seed=0):
+    """Return shuffled draws of groups of ``size``."""
+    return draws_of("shuffle", len(order), batch_size, seed, GroupTable(order, size))
+
+
+def blocks(table, rows):
     """Sets of rows of all aligned blocks of 2, 4, ...
 
     Up to the size of the groups, in order, and those of what is left over.
     """
     n, found = len(rows), []
-    whole = n // sampler.size * sampler.size
-    starts, start = [(start, sampler.size) for start in range(0, whole, sampler.size)], whole
+    whole = n // table.size * table.size
+    starts, start = [(start, table.size) for start in range(0, whole, table.size)], whole
     for level in reversed(range((n - whole).bit_length())):
         if (n - whole) >> level & 1:
             starts.append((start, 1 << level))
@@ -51,28 +55,27 @@ def blocks(sampler, rows):
 def test_each_row_once_in_full_batches(sampler, epoch):
     """Each row occurs once, and only the last batch may be short."""
     batches = sampler.batches(epoch)
-    np.testing.assert_array_equal(np.sort(batches.rows), np.arange(len(sampler.order)))
+    size = sampler.pool.batch_size
+    np.testing.assert_array_equal(np.sort(batches.rows), np.arange(sampler.pool.n))
     assert batches.rows.dtype == np.intp
-    assert [len(batch) for batch in split(batches)][:-1] == [sampler.batch_size] * (
-        len(batches.starts) - 2
-    )
-    assert batches.size == sampler.batch_size
+    assert [len(batch) for batch in split(batches)][:-1] == [size] * (len(batches.starts) - 2)
+    assert batches.size == size
     assert batches.unit == 0  # no order is learnt
 
 
 @given(samplers(), st.integers(0, 1000))
 def test_flips_keep_every_block(sampler, epoch):
     """Under any flips, aligned blocks of every size keep their rows, and the rest its place."""
-    found = sampler.rows(epoch)
-    assert sorted(blocks(sampler, found), key=sorted) == sorted(
-        blocks(sampler, sampler.order), key=sorted
+    found, table = sampler.batches(epoch).rows, sampler.pool.table
+    assert sorted(blocks(table, found), key=sorted) == sorted(
+        blocks(table, table.order), key=sorted
     )
-    whole = len(found) // sampler.size * sampler.size
+    whole = len(found) // table.size * table.size
     start, left = whole, len(found) - whole
     for level in reversed(range(left.bit_length())):
         if left >> level & 1:
             assert set(found[start : start + (1 << level)]) == set(
-                sampler.order[start : start + (1 << level)]
+                table.order[start : start + (1 << level)]
             )
             start += 1 << level
 
@@ -80,12 +83,13 @@ def test_flips_keep_every_block(sampler, epoch):
 @given(samplers(), st.integers(0, 1000))
 def test_an_epoch_depends_on_seed_and_number_alone(sampler, epoch):
     """An epoch does not depend on earlier requests or the solver, and changes no input."""
-    before = sampler.order.copy()
+    pool = sampler.pool
+    before = pool.table.order.copy()
     found = sampler.batches(epoch).rows
     sampler.batches(epoch + 1)
-    again = NestedGroups(before, sampler.size, sampler.batch_size, sampler.seed)
+    again = nested(before, pool.table.size, pool.batch_size, pool.seed)
     np.testing.assert_array_equal(again.batches(epoch, np.arange(len(before))).rows, found)
-    np.testing.assert_array_equal(sampler.order, before)
+    np.testing.assert_array_equal(pool.table.order, before)
 
 
 def test_seeds_and_epochs_differ():
@@ -94,7 +98,7 @@ def test_seeds_and_epochs_differ():
     There are 2^15 orders, so two agree by chance with a probability below 1e-3.
     """
     orders = {
-        tuple(NestedGroups(np.arange(16), 16, 2, seed).rows(epoch))
+        tuple(nested(np.arange(16), 16, seed=seed).batches(epoch).rows)
         for seed in range(3)
         for epoch in range(3)
     }
@@ -106,9 +110,8 @@ def test_flips_happen_at_every_level():
 
     So also in the blocks that are left over.
     """
-    epochs = np.array(
-        [NestedGroups(np.arange(16 + 8 + 4 + 2), 16, 2, 7).rows(epoch) for epoch in range(400)]
-    )
+    sampler = nested(np.arange(16 + 8 + 4 + 2), 16, seed=7)
+    epochs = np.array([sampler.batches(epoch).rows for epoch in range(400)])
     for start, size in ((0, 16), (16, 8), (24, 4), (28, 2)):
         part = epochs[:, start : start + size] - start
         assert set(part[:, 0]) == set(range(size))
@@ -127,8 +130,8 @@ def test_groups_come_in_random_order():
 
     Missing one has a probability of 1e-7.
     """
-    sampler = NestedGroups(np.arange(16), 4, 2, 0)
-    assert {int(sampler.rows(epoch)[0]) // 4 for epoch in range(60)} == {0, 1, 2, 3}
+    sampler = nested(np.arange(16), 4)
+    assert {int(sampler.batches(epoch).rows[0]) // 4 for epoch in range(60)} == {0, 1, 2, 3}
 
 
 def test_which_sampler_takes_groups():
@@ -137,13 +140,12 @@ def test_which_sampler_takes_groups():
     Balanced, groups stay together, unless they are nested to the top.
     """
     table = GroupTable(np.arange(11)[::-1], 4)
-    shuffled = sampler_of("shuffle", 11, 3, 5, table)
-    assert isinstance(shuffled, NestedGroups)
+    shuffled = draws_of("shuffle", 11, 3, 5, table)
     for nest, unit in ((4, 4), (True, 1)):
         order = Balanced(pairs=Pairs(table, nest=nest))
-        batches = sampler_of(order, 11, 3, 5, table).batches(0)
+        batches = draws_of(order, 11, 3, 5, table).batches(0)
         assert (batches.unit, batches.size) == (unit, 3)
-        np.testing.assert_array_equal(batches.rows, shuffled.rows(0))
+        np.testing.assert_array_equal(batches.rows, shuffled.batches(0).rows)
     refused = Uniform(pairs=Pairs(table, nest=True)).refuses()
     assert "nested groups define an order" in refused
     assert "shuffle" in refused
@@ -223,7 +225,7 @@ def test_groups_of_a_balanced_or_shuffled_run_stay_together(kind):
     X, y = data(64)
     order = kind(pairs=Pairs("tree", nest=4))
     result = minimize(X, y, order=order, steps=0.1, epochs=4)
-    rows = sampler_of(order, 64, 2, 0, result.table).batches(4, result.run.order).rows
+    rows = draws_of(order, 64, 2, 0, result.table).batches(4, result.run.order).rows
     assert {frozenset(group) for group in rows.reshape(-1, 4).tolist()} == {
         frozenset(group) for group in result.table.groups.tolist()
     }

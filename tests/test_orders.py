@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from drive import sampler_of
+from drive import draws_of
 from every_draw import every_draw
 from reference import split
 
@@ -56,7 +56,7 @@ def test_every_step_is_unbiased(order, n, size, paired, monkeypatch):
     """
     problem = small_problem(n)
     rows, gradient = gradients(problem), problem.data_gradient(problem.slopes())[0]
-    sampler = sampler_of(order, n, size, 0, table_of(n) if paired else None)
+    sampler = draws_of(order, n, size, 0, table_of(n) if paired else None)
     expected, shares = 0.0, 0.0
     for probability, batches in every_draw(sampler, monkeypatch):
         expected = expected + probability * np.array(
@@ -73,7 +73,7 @@ def test_pairs_of_any_permutation_are_unbiased_with_replacement(monkeypatch):
     problem = small_problem(4)
     rows, gradient = gradients(problem), problem.data_gradient(problem.slopes())[0]
     for size in (1, 2, 3):
-        draws = every_draw(sampler_of("uniform", 4, size, 0, ROTATION), monkeypatch)
+        draws = every_draw(draws_of("uniform", 4, size, 0, ROTATION), monkeypatch)
         expected = sum(
             probability * np.array([rows[batch].mean(axis=0) for batch in split(batches)])
             for probability, batches in draws
@@ -87,7 +87,7 @@ def test_pairs_of_any_permutation_are_unbiased_with_replacement(monkeypatch):
 def test_a_shuffled_epoch_visits_each_row_once(n, size, paired):
     """Each row occurs exactly once, and at most one batch is short (two for odd pairs)."""
     size = min(size, n)
-    batches = sampler_of("shuffle", n, size, 3, table_of(n) if paired else None).batches(7)
+    batches = draws_of("shuffle", n, size, 3, table_of(n) if paired else None).batches(7)
     lengths = np.diff(batches.starts)
     assert sorted(batches.rows) == list(range(n))
     assert np.count_nonzero(lengths != size) <= (2 if paired and n % 2 and size % 2 == 0 else 1)
@@ -101,7 +101,7 @@ def test_a_shuffled_epoch_visits_each_row_once(n, size, paired):
 def test_a_full_batch_is_made_of_pairs(n, size, order):
     """b // 2 whole pairs in every full batch, and one row more if b is odd."""
     table = table_of(n)
-    for batch in split(sampler_of(order, n, size, 1, table).batches(0)):
+    for batch in split(draws_of(order, n, size, 1, table).batches(0)):
         together = sum(1 for row in batch if table.partner[row] in batch)
         assert len(batch) < size or together >= size // 2 * 2
 
@@ -112,17 +112,17 @@ def test_a_full_batch_is_made_of_pairs(n, size, order):
 def test_an_epoch_depends_on_seed_and_number_alone(order, size, paired):
     """The same seed and epoch give the same batches in any order of asking; others give others."""
     table = table_of(25) if paired else None
-    sampler, again = (sampler_of(order, 25, size, 5, table) for _ in range(2))
+    sampler, again = (draws_of(order, 25, size, 5, table) for _ in range(2))
     later = sampler.batches(4).rows
     sampler.batches(0)
     np.testing.assert_array_equal(later, again.batches(4).rows)
     assert not np.array_equal(later, again.batches(5).rows)
-    assert not np.array_equal(later, sampler_of(order, 25, size, 6, table).batches(4).rows)
+    assert not np.array_equal(later, draws_of(order, 25, size, 6, table).batches(4).rows)
 
 
 def test_an_epoch_with_replacement_has_full_batches_only():
     """An epoch with replacement has ceil(n / b) batches of b."""
-    batches = sampler_of("uniform", 7, 3, 0).batches(0)
+    batches = draws_of("uniform", 7, 3, 0).batches(0)
     np.testing.assert_array_equal(np.diff(batches.starts), [3, 3, 3])
 
 
@@ -130,7 +130,7 @@ def test_a_batch_of_one_row_follows_the_pairs():
     """With b = 1 partners follow each other, in both orders."""
     table = table_of(10)
     for order in ("uniform", "shuffle"):
-        rows = sampler_of(order, 10, 1, 2, table).batches(0).rows
+        rows = draws_of(order, 10, 1, 2, table).batches(0).rows
         np.testing.assert_array_equal(rows[1::2], table.partner[rows[::2]])
 
 
@@ -139,7 +139,7 @@ def test_indices_are_intp():
     for order in ("uniform", "shuffle"):
         for table in (None, table_of(9)):
             for size in (1, 2, 3):
-                batches = sampler_of(order, 9, size, 0, table).batches(0)
+                batches = draws_of(order, 9, size, 0, table).batches(0)
                 assert batches.rows.dtype == batches.starts.dtype == np.intp
 
 
@@ -154,9 +154,7 @@ def batch_of_draws(order, problem, size, table, monkeypatch):
     if table is not None and order == "shuffle":
         single = table.single
     found = []
-    for probability, batches in every_draw(
-        sampler_of(order, problem.n, size, 0, table), monkeypatch
-    ):
+    for probability, batches in every_draw(draws_of(order, problem.n, size, 0, table), monkeypatch):
         batch = split(batches)[0]
         if len(batch) == size and single not in batch:
             found.append((probability, rows[batch].mean(axis=0)))

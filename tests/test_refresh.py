@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from drive import sampler_of
+from drive import draws_of
 from reference import sgd_steps
 from scipy import sparse
 
@@ -18,7 +18,6 @@ from antithetic import (
     pair,
 )
 from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
-from antithetic.orders.shuffle import ShuffledPairs
 from antithetic.problem import Problem
 from antithetic.steps import Auto, Constant, InverseTime
 from antithetic.stochastic import loop, sgd
@@ -90,7 +89,7 @@ def test_a_refreshed_epoch_by_hand(kind, form):
     table = pair(form(X), y, "optimal", coef=before.coef)
     table = table if kind is Uniform else table.to_matching(X, y, coef=before.coef)
     schedule = InverseTime(0.2).schedule(problem.loss, problem.penalty)
-    batches = sampler_of(kind(pairs=table), 40, 2, 0, table).batches(1)
+    batches = draws_of(kind(pairs=table), 40, 2, 0, table).batches(1)
     run = before.run
     after = make_sgd(problem, False).epoch(run.state, run.own, batches, schedule)
     np.testing.assert_array_equal(found.coef, after.state.coef)
@@ -435,7 +434,6 @@ def test_the_table_stays_a_matching():
         order = kind(pairs=Pairs("greedy", refresh=1))
         table = minimize(X, y, order=order, epochs=3, **GIVEN).table
         assert table.is_matching
-        assert isinstance(sampler_of("shuffle", 41, 2, 0, table), ShuffledPairs)
 
 
 def test_the_oracle_has_no_patience():

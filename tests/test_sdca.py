@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import kernel_losses as losses
 import numpy as np
 import pytest
-from drive import drive, sampler_of
+from drive import draws_of, drive
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from reference_sdca import best_dual, dual_objective, sdca
@@ -59,7 +59,7 @@ def some_weights(n=N):
 
 
 def shuffled(n, epochs, seed=0):
-    sampler = sampler_of("shuffle", n, 2, seed=seed)
+    sampler = draws_of("shuffle", n, 2, seed=seed)
     return [sampler.batches(epoch) for epoch in range(epochs)]
 
 
@@ -70,7 +70,7 @@ def assert_same_bits(one, other):
 
 
 def solve(problem, epochs, seed=0, watch=False, coef=None):
-    solver, sampler = make_sdca(problem, watch=watch), sampler_of("shuffle", problem.n, 2, seed)
+    solver, sampler = make_sdca(problem, watch=watch), draws_of("shuffle", problem.n, 2, seed)
     *_, after = drive(solver, sampler, SCHEDULE, (coef,), epochs=epochs)
     return after
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from drive import drive, sampler_of
+from drive import draws_of, drive
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import cumulative_threshold, passive_aggressive, sgd_steps, split
@@ -75,7 +75,7 @@ def schedule_for(problem, name="inverse_time", eta0=0.3):
 def kernel_and_twin(problem, *, size=2, average=False, name="inverse_time", epochs=3, eta0=0.3):
     """Solution of the kernel and of the twin after some epochs on the same batches."""
     solver, schedule = make_sgd(problem, average), schedule_for(problem, name, eta0)
-    sampler = sampler_of("shuffle", problem.n, size, seed=1)
+    sampler = draws_of("shuffle", problem.n, size, seed=1)
     *_, after = drive(solver, sampler, schedule, epochs=epochs)
     batches = [rows for epoch in range(epochs) for rows in split(sampler.batches(epoch))]
     last, mean, _ = sgd_steps(
@@ -278,7 +278,7 @@ def test_small_charges_are_not_lost_in_float32(form):
     problem = Problem.build(form(np.full((2, 1), 1e-20, np.float32)), [0, 1], l1=1e-3)
     solver = make_sgd(problem, False)
     schedule = schedule_for(problem, "constant", 1e-5)
-    *_, after = drive(solver, sampler_of("shuffle", 2, 2), schedule, ([1.0],), epochs=1000)
+    *_, after = drive(solver, draws_of("shuffle", 2, 2), schedule, ([1.0],), epochs=1000)
     assert after.state.coef[0] == pytest.approx(1.0 - 1000 * 1e-8, abs=1e-7)
 
 
@@ -299,7 +299,7 @@ def test_noisy_rows_leave_the_right_weights_at_zero(form):
 def test_the_loss_met_on_the_way(form, weighted):
     """The loss met is the mean of each row's loss just before its step, recorded on request."""
     problem = make_problem(form=form, weighted=weighted, l2=0.01)
-    sampler, schedule = sampler_of("shuffle", problem.n, 2, seed=1), schedule_for(problem)
+    sampler, schedule = draws_of("shuffle", problem.n, 2, seed=1), schedule_for(problem)
     watching, blind = (make_sgd(problem, False, watch=watch) for watch in (True, False))
     (seen,) = drive(watching, sampler, schedule, epochs=1)
     met = sgd_steps(
@@ -391,7 +391,7 @@ def test_short_batches_leave_no_bias(size, l2, l1):
     problem = make_problem("squared_error", weighted=False, intercept=False, l2=l2, l1=l1)
     best = _optimum(problem)
     solver, schedule = make_sgd(problem, False), schedule_for(problem, "constant", 0.002)
-    sampler = sampler_of("shuffle", problem.n, size, seed=0)
+    sampler = draws_of("shuffle", problem.n, size, seed=0)
     epochs = list(drive(solver, sampler, schedule, (best,), epochs=60 if l1 == 0.0 else 80))
     mean = np.mean([after.state.coef for after in epochs], axis=0)
     assert np.abs(mean - best).max() < 2e-3
@@ -424,7 +424,7 @@ def _optimum(problem):
 def test_the_state_of_an_epoch_is_not_changed_by_the_next():
     """The next epoch does not change a state, so an interruption leaves the last state whole."""
     problem = make_problem(l2=0.01)
-    solver, sampler = make_sgd(problem, True), sampler_of("shuffle", N, 2)
+    solver, sampler = make_sgd(problem, True), draws_of("shuffle", N, 2)
     first = solver.epoch(*solver.init(), sampler.batches(0), schedule_for(problem))
     coef, average = first.state.coef.copy(), first.own.coef.copy()
     solver.epoch(first.state, first.own, sampler.batches(1), schedule_for(problem))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from drive import sampler_of
+from drive import draws_of
 from scipy import sparse
 from solver_cases import GROUPS, TWO, Box, X, make_data
 
@@ -50,7 +50,7 @@ def path_of(case, order="shuffle", form=np.asarray, dtype=np.float64, epochs=EPO
     intercept = name != "sdca"
     problem = Problem.build(form(X.astype(dtype)), TWO, fit_intercept=intercept, **penalty)
     solver = make_solver(name, problem, average)
-    sampler = sampler_of(order, problem.n, 2, seed=1)
+    sampler = draws_of(order, problem.n, 2, seed=1)
     schedule = Constant(0.05).schedule(problem.loss, problem.penalty)
 
     def go_on(after):
@@ -185,7 +185,7 @@ def test_rows_that_rest_belong_to_the_state(form, dtype, loss):
     """
     problem = Problem.build(form(MANY.astype(dtype)), LABELS, loss=loss, l2=0.01)
     sampler, schedule = (
-        sampler_of("shuffle", 300, 2),
+        draws_of("shuffle", 300, 2),
         Constant(1.0).schedule(problem.loss, problem.penalty),
     )
 

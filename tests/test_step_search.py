@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drive import sampler_of
+from drive import draws_of
 from scipy import sparse
 
 from antithetic import DivergenceError, datasets, minimize
@@ -238,6 +238,6 @@ def test_minimize_finds_its_steps_and_resumes():
 
 def test_rows_in_order():
     """The same batches in every epoch, the last one short."""
-    batches = sampler_of(InOrder(), 5, 2).batches(7)
+    batches = draws_of(InOrder(), 5, 2).batches(7)
     np.testing.assert_array_equal(batches.rows, np.arange(5))
     np.testing.assert_array_equal(batches.starts, [0, 2, 4, 5])

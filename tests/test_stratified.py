@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from data import needs_data
+from drive import DrawsBy
 from every_draw import moments_of_steps
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,10 +20,10 @@ import antithetic
 from antithetic import AntitheticTable, GroupTable
 from antithetic.orders import Stratified, Uniform
 from antithetic.orders.stratified import (
-    StratumDraws,
     _apportion,
     allocate,
     make_strata,
+    stratum_batches,
     stratum_variances,
 )
 from antithetic.orders.units import NO_FACTORS, Units
@@ -48,7 +49,8 @@ def labels_of(units, n_strata):
 def stratified(n, size, seed, table, strata, counts):
     """Draws of the given number of units of each stratum."""
     units = Units.of_table(n, table)
-    return StratumDraws(units, size, seed, np.asarray(strata), np.asarray(counts))
+    strata, counts = np.asarray(strata), np.asarray(counts)
+    return DrawsBy(lambda rng: stratum_batches(units, size, strata, counts, rng), seed)
 
 
 def variance_of(problem, slopes, table, size, strata, counts):

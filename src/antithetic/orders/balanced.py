@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from antithetic.orders.order import Draws, Order, Pool, random_order
 from antithetic.orders.pairs import Pairs
-from antithetic.orders.shuffle import NestedGroups
+from antithetic.orders.shuffle import nested_rows
 from antithetic.orders.units import Batches, starts_of
 from antithetic.pairing import GroupTable
 
@@ -21,7 +21,7 @@ class Balanced(Order):
 
     Partial sums of deviations from the mean gradient then stay small, so an epoch ends nearly
     where full gradient steps would. The rule is that of GraB (Lu et al. 2022) and CD-GraB (Cooper
-    et al. 2023); see :class:`antithetic.orders.balanced.BalancedOrder`. The first epoch is
+    et al. 2023); see :class:`antithetic.orders.balanced.BalancedDraws`. The first epoch is
     shuffled.
 
     Parameters
@@ -45,22 +45,21 @@ class Balanced(Order):
 
     def draw_from(self, pool: Pool) -> Draws:
         """Apply the order to a pool."""
-        table, size = pool.table, pool.batch_size
+        table, rng = pool.table, pool.generator(0)
         if isinstance(table, GroupTable):
-            first = NestedGroups(table.order, table.size, size, pool.seed).rows(0)
+            first = nested_rows(table.order, table.size, rng)
             to_the_top = self.pairs is not None and self.pairs.nest is True
-            return Draws(pool, BalancedOrder(first, size, 1 if to_the_top else table.size))
-        sketched = self.sketch == "auto"
-        rng = np.random.default_rng((pool.seed, 0))
+            return BalancedDraws(pool, first, unit=1 if to_the_top else table.size)
         if table is None:
-            return Draws(pool, BalancedOrder(random_order(rng, pool.n), size, sketched=sketched))
+            first = random_order(rng, pool.n)
+            return BalancedDraws(pool, first, sketched=self.sketch == "auto")
         rows = table.pairs[random_order(rng, pool.n // 2)].ravel()
         rows = rows if table.single is None else np.append(rows, table.single)
-        return Draws(pool, BalancedOrder(rows, size, unit=2))
+        return BalancedDraws(pool, rows, unit=2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BalancedOrder:
+class BalancedDraws(Draws):
     r"""Rows, pairs or groups in the order that the solver's last epoch left behind.
 
     While it walks through an epoch, the solver keeps a signed sum s of gradients, zero at first. Of
@@ -74,9 +73,9 @@ class BalancedOrder:
 
     Attributes
     ----------
+    pool : Pool
     first : ndarray of shape (n,)
         Rows of the first epoch in order, unit after unit.
-    batch_size : int
     unit : int, default=1
         Rows that stay together: 1, or those of a pair or group.
     sketched : bool, default=False
@@ -84,18 +83,22 @@ class BalancedOrder:
     """
 
     first: NDArray[np.intp]
-    batch_size: int
     unit: int = 1
     sketched: bool = False
     starts: NDArray[np.intp] = field(init=False, repr=False)  # the same for every epoch
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "starts", starts_of(len(self.first), self.batch_size))
+        object.__setattr__(self, "starts", starts_of(len(self.first), self.pool.batch_size))
 
-    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
+    def batches(
+        self,
+        epoch: int,  # noqa: ARG002
+        order: NDArray[np.intp] | None = None,
+        slopes: NDArray[np.float64] | None = None,  # noqa: ARG002
+    ) -> Batches:
         """Batches of an epoch, a pure function of the order that the last one left behind.
 
         None before the first.
         """
-        rows = self.first if order is None else order
-        return Batches(rows, self.starts, self.batch_size, unit=self.unit, sketched=self.sketched)
+        rows, size = self.first if order is None else order, self.pool.batch_size
+        return Batches(rows, self.starts, size, unit=self.unit, sketched=self.sketched)

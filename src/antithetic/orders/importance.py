@@ -12,7 +12,7 @@ from scipy import sparse
 from antithetic._util.validation import block_rows, power_of_two_near
 from antithetic.orders.order import Draws, Order, Pool
 from antithetic.orders.pairs import Pairs
-from antithetic.orders.units import Table, Units, WeightedDraws, drawable, scaled_rows
+from antithetic.orders.units import Batches, Table, Units, drawable, scaled_rows, weighted_batches
 from antithetic.orders.variance import weighted_variance
 from antithetic.pairing.rows import Rows, group_squares
 from antithetic.problem import Problem
@@ -318,10 +318,16 @@ class ImportanceDraws(Draws):
             pool.problem, pool.table, self.by, slopes, smooth=pool.corrected, squares=self.squares
         )
 
-    def sampler(self, slopes: NDArray[np.float64] | None = None) -> WeightedDraws:
-        """Return what draws the batches."""
+    def batches(
+        self,
+        epoch: int,
+        order: NDArray[np.intp] | None = None,  # noqa: ARG002
+        slopes: NDArray[np.float64] | None = None,
+    ) -> Batches:
+        """Batches of an epoch, a pure function of the seed, the epoch and the slopes."""
         pool = self.pool
-        return WeightedDraws(pool.units, pool.batch_size, pool.seed, self.probabilities(slopes))
+        chances = self.probabilities(slopes if self.follows else None)
+        return weighted_batches(pool.units, pool.batch_size, chances, pool.generator(epoch))
 
     def variance(
         self,

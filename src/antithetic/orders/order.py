@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,30 +55,34 @@ class Pool:
         """What is drawn: rows, the pairs ``(i, S[i])``, or groups."""
         return Units.of_table(self.n, self.table)
 
-
-class Sampler(Protocol):
-    """Anything that gives the batches of an epoch."""
-
-    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:
-        """Batches of an epoch, a pure function of the seed, the epoch, and ``order``.
-
-        ``order`` is what the solver left behind for the next epoch of a balanced order, if any.
-        """
+    def generator(self, epoch: int) -> np.random.Generator:
+        """Return the source of an epoch's random numbers."""
+        return np.random.default_rng((self.seed, epoch))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draws:
-    """An order applied to a pool.
+    """An order applied to a pool: the batches of its epochs.
 
     Attributes
     ----------
     pool : Pool
-    fixed : Sampler or None
-        The sampler, where it is the same for all epochs.
     """
 
     pool: Pool
-    fixed: Sampler | None = None
+
+    def batches(
+        self,
+        epoch: int,
+        order: NDArray[np.intp] | None = None,
+        slopes: NDArray[np.float64] | None = None,
+    ) -> Batches:
+        """Batches of an epoch, a pure function of the seed, the epoch and what is given.
+
+        ``order`` is what the solver left behind for the next epoch of a balanced order, ``slopes``
+        are those of the gradients that draws follow.
+        """
+        raise NotImplementedError
 
     @property
     def is_draw(self) -> bool:
@@ -90,11 +94,6 @@ class Draws:
         """Whether the draws of an epoch depend on the gradients before it."""
         return False
 
-    def sampler(self, slopes: NDArray[np.float64] | None = None) -> Sampler:  # noqa: ARG002
-        """Return what draws the batches; ``slopes`` are those of the gradients to follow."""
-        assert self.fixed is not None
-        return self.fixed
-
     def variance(
         self, slopes: NDArray[np.float64], epoch: int, order: NDArray[np.intp] | None
     ) -> float:
@@ -104,7 +103,7 @@ class Draws:
         """
         from antithetic.orders.variance import order_variance
 
-        batches = self.sampler(slopes).batches(epoch, order)
+        batches = self.batches(epoch, order, slopes)
         return order_variance(self.pool.problem, slopes, batches)
 
     def drawn_squares(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -155,9 +154,7 @@ class Order(Settings):
 
     def draw_from(self, pool: Pool) -> Draws:
         """Apply the order to a pool."""
-        return Draws(
-            pool, RowsInOrder(pool.n, pool.batch_size, lambda epoch: self.rows(pool, epoch))
-        )
+        return RowsInOrder(pool, self)
 
     def check_length(self, n: int) -> None:
         """Raise ValueError if the order holds labels or numbers of other than n rows."""
@@ -180,40 +177,35 @@ class Order(Settings):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowsInOrder:
-    """Rows in the order that a function gives for each epoch, cut into batches.
+class RowsInOrder(Draws):
+    """Rows in the order that an order gives for each epoch, cut into batches."""
 
-    Attributes
-    ----------
-    n : int
-    batch_size : int
-    rows : callable
-        From the number of an epoch, 0 for the first, to all row numbers, each once.
-    """
+    by: Order
 
-    n: int
-    batch_size: int
-    rows: Callable[[int], Any]
-
-    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
+    def batches(
+        self,
+        epoch: int,
+        order: NDArray[np.intp] | None = None,  # noqa: ARG002
+        slopes: NDArray[np.float64] | None = None,  # noqa: ARG002
+    ) -> Batches:
         """Batches of an epoch, or ValueError unless each row is in them once."""
-        given = self.rows(epoch)
+        n, given = self.pool.n, self.by.rows(self.pool, epoch)
         try:
             rows = np.asarray(given)
         except ValueError:
             rows = np.empty(0)  # lists of different lengths
-        if rows.shape != (self.n,) or rows.dtype.kind not in "iu":
+        if rows.shape != (n,) or rows.dtype.kind not in "iu":
             raise ValueError(
-                f"the order of epoch {epoch} must be {self.n} whole numbers, one for each row; got"
+                f"the order of epoch {epoch} must be {n} whole numbers, one for each row; got"
                 f" shape {rows.shape} of {rows.dtype}. In cross-validation the number of rows"
                 " varies: use a subclass of Order, whose method rows(pool, epoch) gets it as pool.n"
             )
-        if not np.array_equal(np.sort(rows), np.arange(self.n)):
+        if not np.array_equal(np.sort(rows), np.arange(n)):
             raise ValueError(
-                f"the order of epoch {epoch} must contain each of 0..{self.n - 1} exactly once;"
+                f"the order of epoch {epoch} must contain each of 0..{n - 1} exactly once;"
                 " otherwise some rows would count more than others"
             )
-        return cut(rows.astype(np.intp), self.batch_size)
+        return cut(rows.astype(np.intp), self.pool.batch_size)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

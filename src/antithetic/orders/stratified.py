@@ -347,11 +347,16 @@ class StratifiedDraws(Draws):
         in_batch = pool.units.in_batch(pool.batch_size)
         return allocate(pool.problem, pool.table, self.strata, in_batch, self.allocation, slopes)
 
-    def sampler(self, slopes: NDArray[np.float64] | None = None) -> StratumDraws:
-        """Return what draws the batches."""
-        pool = self.pool
-        counts = self.counts(slopes)
-        return StratumDraws(pool.units, pool.batch_size, pool.seed, self.strata, counts)
+    def batches(
+        self,
+        epoch: int,
+        order: NDArray[np.intp] | None = None,  # noqa: ARG002
+        slopes: NDArray[np.float64] | None = None,
+    ) -> Batches:
+        """Batches of an epoch, a pure function of the seed, the epoch and the slopes."""
+        pool, counts = self.pool, self.counts(slopes if self.follows else None)
+        rng = pool.generator(epoch)
+        return stratum_batches(pool.units, pool.batch_size, self.strata, counts, rng)
 
     def variance(
         self,
@@ -376,8 +381,13 @@ class StratifiedDraws(Draws):
         return drawn
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StratumDraws:
+def stratum_batches(
+    units: Units,
+    batch_size: int,
+    strata: NDArray[np.intp],
+    counts: NDArray[np.intp],
+    rng: np.random.Generator,
+) -> Batches:
     r"""Batches with :math:`K_h` units of stratum h, and factors that keep them unbiased.
 
     Their mean gradients are multiplied by :math:`Q_h K / K_h`, where :math:`Q_h` is the sum of the
@@ -385,29 +395,19 @@ class StratumDraws:
     variance between strata. An epoch is ``ceil(n / batch_size)`` batches. Of an odd batch of pairs
     one row comes alone, from all rows.
 
-    Attributes
+    Parameters
     ----------
     units : Units
     batch_size : int
-    seed : int
     strata : ndarray of intp of shape (units,)
         Stratum of each unit, from 0.
     counts : ndarray of intp of shape (strata,)
         Units of a batch that each stratum gives, at least 1.
+    rng : Generator
     """
-
-    units: Units
-    batch_size: int
-    seed: int
-    strata: NDArray[np.intp]
-    counts: NDArray[np.intp]
-
-    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
-        """Batches of an epoch, a pure function of the seed and the epoch."""
-        rng = np.random.default_rng((self.seed, epoch))
-        prior, draws, drawn = self.units.prior, self.units.draws(self.batch_size), []
-        for index, count in zip(members(self.strata, len(self.counts)), self.counts, strict=True):
-            drawn.append(index[draw(rng, cumulative(prior[index]), (draws, int(count)))])
-        shares = np.bincount(self.strata, weights=prior) * self.counts.sum() / self.counts
-        weights = np.tile(np.repeat(shares, self.counts), (draws, 1))
-        return lay_out(self.units, self.batch_size, np.concatenate(drawn, axis=1), weights, rng)
+    prior, draws, drawn = units.prior, units.draws(batch_size), []
+    for index, count in zip(members(strata, len(counts)), counts, strict=True):
+        drawn.append(index[draw(rng, cumulative(prior[index]), (draws, int(count)))])
+    shares = np.bincount(strata, weights=prior) * counts.sum() / counts
+    weights = np.tile(np.repeat(shares, counts), (draws, 1))
+    return lay_out(units, batch_size, np.concatenate(drawn, axis=1), weights, rng)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from antithetic.orders.order import Draws, Order, Pool
 from antithetic.orders.pairs import Pairs
-from antithetic.orders.units import Batches, WeightedDraws, cut
+from antithetic.orders.units import Batches, cut, weighted_batches
 from antithetic.pairing import GroupTable
 
 
@@ -36,19 +36,50 @@ class Uniform(Order):
     def draw_from(self, pool: Pool) -> Draws:
         """Apply the order to a pool."""
         if isinstance(pool.table, GroupTable):
-            units = pool.units
-            units.in_batch(pool.batch_size)
-            return _UniformDraws(
-                pool, WeightedDraws(units, pool.batch_size, pool.seed, units.prior)
-            )
-        partner = None if pool.table is None else pool.table.partner
-        return _UniformDraws(pool, RowDraws(pool.n, pool.batch_size, pool.seed, partner))
+            pool.units.in_batch(pool.batch_size)  # a size that does not fit is refused at once
+        return UniformDraws(pool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _UniformDraws(Draws):
+class UniformDraws(Draws):
+    """Row i is drawn uniformly, with replacement, and with a table its partner or group as well.
+
+    An epoch is ``ceil(n / batch_size)`` batches. Of an odd batch of pairs, one row comes alone;
+    with a batch of one row, a row and its partner follow each other.
+    """
+
+    def batches(
+        self,
+        epoch: int,
+        order: NDArray[np.intp] | None = None,  # noqa: ARG002
+        slopes: NDArray[np.float64] | None = None,  # noqa: ARG002
+    ) -> Batches:
+        """Batches of an epoch, a pure function of the seed and the epoch."""
+        pool, rng = self.pool, self.pool.generator(epoch)
+        n, size, table = pool.n, pool.batch_size, pool.table
+        if isinstance(table, GroupTable):
+            units = pool.units
+            return weighted_batches(units, size, units.prior, rng)
+        steps = -(-n // size)
+        if table is None:
+            return cut(rng.integers(n, size=steps * size), size)
+        if size == 1:
+            first = rng.integers(n, size=-(-steps // 2))
+            return cut(np.column_stack([first, table.partner[first]]).ravel()[:steps], 1)
+        drawn = rng.integers(n, size=(steps, (size + 1) // 2))
+        pairs = drawn[:, : size // 2]
+        rows = np.concatenate(
+            [
+                np.stack([pairs, table.partner[pairs]], axis=2).reshape(steps, -1),
+                drawn[:, pairs.shape[1] :],
+            ],
+            axis=1,
+        )
+        return cut(rows.ravel(), size)
+
     @property
     def is_draw(self) -> bool:
+        """True: each batch is drawn."""
         return True
 
     def variance(
@@ -57,50 +88,8 @@ class _UniformDraws(Draws):
         epoch: int,  # noqa: ARG002
         order: NDArray[np.intp] | None,  # noqa: ARG002
     ) -> float:
+        """Exact variance of the mean gradient of a batch."""
         from antithetic.orders.variance import uniform_variance
 
         pool = self.pool
         return uniform_variance(pool.problem, slopes, pool.table, pool.batch_size)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowDraws:
-    """Row i is drawn uniformly, with replacement, and with a table its partner ``S[i]`` as well.
-
-    An epoch is ``ceil(n / batch_size)`` batches. Of an odd batch of pairs, one row comes alone;
-    with a batch of one row, a row and its partner follow each other.
-
-    Attributes
-    ----------
-    n : int
-        Number of rows.
-    batch_size : int
-    seed : int
-    partner : ndarray of shape (n,) or None
-        Any permutation.
-    """
-
-    n: int
-    batch_size: int
-    seed: int
-    partner: NDArray[np.intp] | None = None
-
-    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
-        """Batches of an epoch, a pure function of the seed and the epoch."""
-        rng = np.random.default_rng((self.seed, epoch))
-        steps = -(-self.n // self.batch_size)
-        if self.partner is None:
-            return cut(rng.integers(self.n, size=steps * self.batch_size), self.batch_size)
-        if self.batch_size == 1:
-            first = rng.integers(self.n, size=-(-steps // 2))
-            return cut(np.column_stack([first, self.partner[first]]).ravel()[:steps], 1)
-        drawn = rng.integers(self.n, size=(steps, (self.batch_size + 1) // 2))
-        pairs = drawn[:, : self.batch_size // 2]
-        rows = np.concatenate(
-            [
-                np.stack([pairs, self.partner[pairs]], axis=2).reshape(steps, -1),
-                drawn[:, pairs.shape[1] :],
-            ],
-            axis=1,
-        )
-        return cut(rows.ravel(), self.batch_size)

@@ -223,9 +223,10 @@ def members(strata: NDArray[np.intp], n_strata: int) -> list[NDArray[np.intp]]:
     return np.split(np.argsort(strata, kind="stable"), ends[:-1])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WeightedDraws:
-    r"""Draws of unit k with probability :math:`p_k`, unbiased by their factors.
+def weighted_batches(
+    units: Units, batch_size: int, probabilities: NDArray[np.float64], rng: np.random.Generator
+) -> Batches:
+    r"""Draw unit k with probability :math:`p_k`, unbiased by factors.
 
     Its mean gradient is multiplied by :math:`q_k / p_k`, with q the prior.
     With the priors for probabilities this is the uniform draw of units of different sizes: a group
@@ -233,32 +234,17 @@ class WeightedDraws:
     batches. Of an odd batch of pairs one row comes alone, drawn uniformly; with a batch of one row,
     the members of a drawn pair follow each other.
 
-    Attributes
+    Parameters
     ----------
     units : Units
     batch_size : int
-    seed : int
     probabilities : ndarray of shape (units,)
         They sum to 1. What has probability 0 is never drawn, and must have no gradient.
+    rng : Generator
     """
-
-    units: Units
-    batch_size: int
-    seed: int
-    probabilities: NDArray[np.float64]
-
-    def batches(self, epoch: int, order: NDArray[np.intp] | None = None) -> Batches:  # noqa: ARG002
-        """Batches of an epoch, a pure function of the seed and the epoch."""
-        rng = np.random.default_rng((self.seed, epoch))
-        size = self.units.draws(self.batch_size), self.units.in_batch(self.batch_size)
-        drawn = draw(rng, cumulative(drawable(self.probabilities)), size)
-        return lay_out(
-            self.units,
-            self.batch_size,
-            drawn,
-            factors_of(self.units, self.probabilities)[drawn],
-            rng,
-        )
+    size = units.draws(batch_size), units.in_batch(batch_size)
+    drawn = draw(rng, cumulative(drawable(probabilities)), size)
+    return lay_out(units, batch_size, drawn, factors_of(units, probabilities)[drawn], rng)
 
 
 def factors_of(units: Units, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ import numpy as np
 from antithetic._util.validation import check_count
 from antithetic.orders import Balanced, Order
 from antithetic.orders.order import name_order
-from antithetic.orders.shuffle import ShuffledRows
+from antithetic.orders.shuffle import shuffled_rows
 from antithetic.pairing import AntitheticTable, pair
 from antithetic.pairing.table import pair_ratio
 from antithetic.pairing.tree import ONE_LEAF as OPTIMAL_ROWS
@@ -174,7 +174,7 @@ def _near_the_optimum(sample: Problem, batch_size: int, seed: int) -> tuple[Stat
         seed=seed,
     )
     *_, run = train(spec, begin(spec), _EPOCHS_TO_THE_END)
-    batches, seconds = ShuffledRows(sample.n, batch_size, seed).batches(0), np.inf
+    batches, seconds = shuffled_rows(sample.n, batch_size, seed, 0), np.inf
     for _ in range(5):
         began = time.perf_counter()
         spec.solver.epoch(run.state, run.own, batches, run.schedule)

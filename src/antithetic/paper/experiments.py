@@ -573,7 +573,7 @@ def zero_one_labels(workbench: Workbench, eta0: float) -> dict[str, Array]:
     schedule, ends = InverseTime(eta0).schedule(problem.loss, problem.penalty), []
     for these in (workbench, there):
         solver = make_sgd(these.problem, average=False)
-        batches = these.sampler("SGD-as", 0).batches(0)
+        batches = these.draws("SGD-as", 0).batches(0)
         ends.append(solver.epoch(*solver.init(), batches, schedule).state.coef)
     same_table = np.array_equal(workbench.paper_table().partner, there.paper_table().partner)
     found = {

@@ -14,7 +14,7 @@ from antithetic import datasets
 from antithetic._core.schedules import step_size
 from antithetic._util.threads import default_threads, in_shares
 from antithetic.orders import Balanced, Order, Pairs, Shuffle, Uniform
-from antithetic.orders.order import Pool, Sampler
+from antithetic.orders.order import Draws, Pool
 from antithetic.orders.units import Batches
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.problem import Problem
@@ -116,10 +116,10 @@ class Workbench:
         assert isinstance(found, AntitheticTable)
         return found
 
-    def sampler(self, method: str, seed: int, batch_size: int = BATCH_SIZE) -> Sampler:
-        """Sampler of a method."""
+    def draws(self, method: str, seed: int, batch_size: int = BATCH_SIZE) -> Draws:
+        """Draws of a method."""
         pool = Pool(self.problem, self.table(method), batch_size, seed)
-        return METHODS[method].draw_from(pool).sampler()
+        return METHODS[method].draw_from(pool)
 
     def weights(
         self,
@@ -173,9 +173,9 @@ class Workbench:
 
         def run_seeds(share: Sequence[int]) -> None:
             for seed in share:
-                sampler, after = self.sampler(method, seed), After(*solver.init())
+                draws, after = self.draws(method, seed), After(*solver.init())
                 for epoch in range(epochs):
-                    pieces = _in_pieces(solver, after, sampler.batches(epoch), schedule)
+                    pieces = _in_pieces(solver, after, draws.batches(epoch), schedule)
                     for point, after in enumerate(pieces, epoch * POINTS + 1):
                         found[seed, point] = after.state.coef
 

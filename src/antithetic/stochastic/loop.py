@@ -415,10 +415,8 @@ def train(spec: Spec, run: Run, epochs: int) -> Iterator[Run]:
             schedule, shortened = present_schedule(spec, run), (run.lowered, run.easing.eased)
         draws, drawing = run.drawing.draws, run.drawing
         assert draws is not None
-        sampler = draws.fixed
-        if sampler is None:
-            sampler = draws.sampler(solver.followed(run.state, run.own) if draws.follows else None)
-        batches = sampler.batches(run.state.epochs, run.order)
+        followed = solver.followed(run.state, run.own) if draws.follows else None
+        batches = draws.batches(run.state.epochs, run.order, followed)
         if spec.is_step_by_step:
             after, drawing = step_by_step(spec, run, batches, schedule)
         else:

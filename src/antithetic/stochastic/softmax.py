@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from antithetic._util.threads import default_threads
 from antithetic._util.validation import check_coef, check_count
-from antithetic.orders.shuffle import ShuffledRows
+from antithetic.orders.shuffle import shuffled_rows
 from antithetic.problem import SoftmaxProblem
 from antithetic.problem.losses import SOFTMAX
 from antithetic.problem.penalties import ElasticNet
@@ -103,7 +103,7 @@ def try_softmax_steps(
         preconditioner=preconditioner,
         threads=threads,
     )
-    batches = ShuffledRows(trained.n, size, seed).batches(_OWN_EPOCHS)
+    batches = shuffled_rows(trained.n, size, seed, _OWN_EPOCHS)
     start = state._replace(steps=0, samples=0, epochs=0)
 
     decay = _penalty_curvature(problem, preconditioner)
@@ -377,12 +377,11 @@ def softmax_sgd(
     if must_gain and not tried.gain > 0.0:
         return None
     schedule = tried.steps.schedule(problem.loss, penalty)
-    order = ShuffledRows(n, size, seed)
     # only the last epoch is averaged
     for epoch in range(check_count(epochs, "epochs", least=1)):
         used = solver if epoch == epochs - 1 else replace(solver, average_from=0, by_epoch=False)
         state, own = used.take_up(after.state, after.own)
-        after = used.epoch(state, own, order.batches(epoch), schedule)
+        after = used.epoch(state, own, shuffled_rows(n, size, seed, epoch), schedule)
         check_finite(problem, after.state, schedule)
     weights, constants = solver.solution(after.state, after.own)
     return weights.reshape(n_classes, X.shape[1]), constants

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core import kernels
-from antithetic.orders.shuffle import ShuffledRows
+from antithetic.orders.shuffle import shuffled_rows
 from antithetic.orders.units import Batches
 from antithetic.problem import Problem, SoftmaxProblem
 from antithetic.problem.penalties import ElasticNet
@@ -93,8 +93,10 @@ class _Passes:
     ) -> _Passes:
         simple = isinstance(sample.penalty, ElasticNet)  # SGD's own kernels know no other
         solver: Solver = Sgd(sample, 0, False) if simple else Corrected(sample, "sgd")
-        sampler = ShuffledRows(sample.n, min(batch_size, sample.n), seed)
-        orders = [sampler.batches(OWN_EPOCHS + k) for k in range(1 + _MORE_PASSES)]
+        size = min(batch_size, sample.n)
+        orders = [
+            shuffled_rows(sample.n, size, seed, OWN_EPOCHS + k) for k in range(1 + _MORE_PASSES)
+        ]
         return cls(sample, solver, After(*solver.init(coef, intercept)), orders)
 
     def one_more(self, eta0: float, last: After) -> After:
@@ -299,7 +301,7 @@ def find_preconditioned_steps(
         raise DivergenceError(overflow_message(0, "features or sample weights are too large. "))
     if sample.loss_at_zero() == 0.0:  # as for the perceptron, only the direction matters
         return InverseTime(eta0, problem.penalty.l2)
-    batches = ShuffledRows(sample.n, min(batch_size, sample.n), seed).batches(OWN_EPOCHS)
+    batches = shuffled_rows(sample.n, min(batch_size, sample.n), seed, OWN_EPOCHS)
     for _ in range(_MOST_CHECKS):
         decay = _CHECKED_WITH * preconditioner.curvature
         schedule = InverseTime(eta0, decay).schedule(sample.loss, sample.penalty)
@@ -343,7 +345,7 @@ def pays(
         return False
     seen, others = (_rows_of(problem, np.sort(part)) for part in np.array_split(rows, 2))
     longest = longest_step(seen, batch_size)
-    batches = ShuffledRows(seen.n, min(batch_size, seen.n), seed).batches(OWN_EPOCHS)
+    batches = shuffled_rows(seen.n, min(batch_size, seen.n), seed, OWN_EPOCHS)
 
     def judged(solver: Sgd, eta0: float, decay: float) -> float:
         schedule = InverseTime(eta0, decay).schedule(seen.loss, seen.penalty)

@@ -147,7 +147,7 @@ def _partial_sum(view: View) -> float:
 
     spec, run = view.spec, view.run
     assert run.drawing.draws is not None
-    rows = run.drawing.draws.sampler().batches(run.state.epochs, run.order).rows
+    rows = run.drawing.draws.batches(run.state.epochs, run.order).rows
     rng = np.random.default_rng((spec.seed, run.state.epochs))
     ours, random = (
         largest_partial_sum(spec.problem, view.slopes, order)

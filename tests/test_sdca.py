@@ -19,6 +19,7 @@ from sklearn.svm import LinearSVC
 from strategies import weights
 
 from antithetic import minimize
+from antithetic.exact.dual import Duals
 from antithetic.exact.optimality import duality_gap
 from antithetic.orders import Balanced, Shuffle
 from antithetic.orders.units import Batches, cut
@@ -29,7 +30,7 @@ from antithetic.steps import Auto, Constant
 from antithetic.stochastic import After
 from antithetic.stochastic.corrected import Remembered
 from antithetic.stochastic.loop import begin, train
-from antithetic.stochastic.sdca import Duals, make_sdca
+from antithetic.stochastic.sdca import make_sdca
 from antithetic.stochastic.solver import Choice
 from antithetic.stochastic.spec import check_choice, make_spec
 from antithetic.stopping import Stalled

@@ -11,13 +11,13 @@ from scipy import sparse
 from solver_cases import GROUPS, TWO, Box, X, make_data
 
 from antithetic import Interrupted, minimize
+from antithetic.exact.dual import Duals
 from antithetic.orders import Balanced, Importance, Pairs, Shuffle
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
 from antithetic.steps import Constant, InverseTime
 from antithetic.stochastic import After, State, make_solver
 from antithetic.stochastic.corrected import Remembered
-from antithetic.stochastic.sdca import Duals
 from antithetic.stochastic.sgd import LAST, MEAN, Averages
 
 pytestmark = pytest.mark.kernel

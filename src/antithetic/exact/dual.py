@@ -10,14 +10,50 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic._core.losses import DUAL_STEPS
+from antithetic._core import kernels
+from antithetic._core.losses import DUAL_STEPS, HINGE, SQUARED_ERROR, SQUARED_HINGE
 from antithetic.exact.optimality import dual_objective, mean_row
 from antithetic.problem import Problem
 from antithetic.problem.smoothness import squared_norms
 
+# share of the rows that moved in an epoch, up to which a reference is worth its pass over the data
+_FEW = 0.1
+_WASTE = 1.0  # visits that changed nothing, per row, after which a new reference is
+_ROUNDING = 1e4  # what sums may have lost, in units of the last place
 _EPOCHS, _MOST_EPOCHS = 10, 100
 _WORTH = 10  # epochs to come: if more are expected, Newton's steps cost less
 _SHARE = 0.25  # of the gap that is allowed: how far the dual may be from its own optimum
+
+
+class Resting(NamedTuple):
+    r"""Rows with hinge losses whose dual variable is at a bound and would stay there.
+
+    A margin differs from that at a reference v by at most :math:`|x_i| |w - v|`. So while the
+    distance of the weights from v is less than ``limits[i]``, a visit of row i would change
+    nothing, and is left out: the result is the same, bit for bit. ``signed`` is the
+    margin at v minus 1, divided by :math:`|x_i|`; ``wasted`` counts the visits since the reference
+    was taken that changed nothing.
+    """
+
+    reference: NDArray[Any]
+    signed: NDArray[np.float64]
+    limits: NDArray[np.float64]
+    wasted: int
+
+
+class Duals(NamedTuple):
+    """The dual variable of each row, and which rows can be skipped for now."""
+
+    values: NDArray[np.float64]
+    resting: Resting | None = None
+
+
+class Ascended(NamedTuple):
+    """Weights and dual variables after an epoch, and the sum of the losses that it met."""
+
+    coef: NDArray[Any]
+    duals: Duals
+    met: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,25 +102,66 @@ class DualAscent:
         """What a dual variable of 1 adds to the weights, in units of its row."""
         return 1.0 / (self.problem.penalty.l2 * self.problem.n)
 
-    def visit(
-        self, order: NDArray[np.intp], coef: NDArray[Any], duals: NDArray[np.float64]
-    ) -> None:
-        """Visit rows in an order, and move weights and dual variables in place."""
-        nothing = np.empty(0)
-        self.problem.rows.dual_epoch(
+    def epoch(
+        self, order: NDArray[np.intp], coef: NDArray[Any], duals: Duals, *, watch: bool = False
+    ) -> Ascended:
+        """Visit rows in an order; with ``watch``, sum up their losses."""
+        code, visits = self.problem.loss.code, len(order)
+        after, values, resting = coef.copy(), duals.values.copy(), self._rest(duals, coef)
+        gone, least = 0.0, 0.0
+        if len(resting.limits):
+            apart = coef.astype(np.float64) - resting.reference
+            least = _ROUNDING * float(np.finfo(coef.dtype).eps) * float(coef @ coef)
+            gone = max(least, float(apart @ apart))
+        limits = resting.limits.copy()  # which the kernel changes
+        met, seen, moved = self.problem.rows.dual_epoch(
             self.problem.targets,
             order,
             self.squares,
-            self.problem.loss.code,
+            code,
             self.share,
-            False,
-            0.0,
-            0.0,
-            coef,
-            duals,
-            nothing,
-            nothing,
+            watch,
+            gone,
+            least,
+            after,
+            values,
+            resting.signed,
+            limits,
         )
+        rests = code in (HINGE, SQUARED_HINGE) and not watch and moved <= _FEW * visits
+        kept = resting._replace(limits=limits, wasted=resting.wasted + seen - moved)
+        return Ascended(after, Duals(values, kept if rests else None), met)
+
+    def _rest(self, duals: Duals, coef: NDArray[Any]) -> Resting:
+        """What is known about the skipped rows, from a new reference if the old one is used up."""
+        n, resting, nothing = self.problem.n, duals.resting, np.empty(0)
+        if resting is None:
+            return Resting(nothing, nothing, nothing, n)
+        if resting.wasted <= _WASTE * n:
+            return resting
+        signed, limits, predictions = np.empty(n), np.empty(n), self.problem.predictions(coef)
+        kernels.rest_limits(
+            self.problem.loss.code,
+            self.problem.targets,
+            self.squares,
+            duals.values,
+            predictions,
+            signed,
+            limits,
+        )
+        return Resting(coef.copy(), signed, limits, 0)
+
+    def allowed(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bring dual variables back to where the conjugate is finite.
+
+        An earlier run may have had other labels and weights.
+        """
+        code, y = self.problem.loss.code, self.problem.y
+        weight = np.ones(self.problem.n) if self.problem.weight is None else self.problem.weight
+        if code == SQUARED_ERROR:
+            return np.where(weight > 0.0, duals, 0.0)
+        most = np.where(weight > 0.0, np.inf, 0.0) if code == SQUARED_HINGE else weight
+        return y * np.clip(y * duals, 0.0, most)
 
     def weights_of(self, duals: NDArray[np.float64]) -> NDArray[np.float64]:
         """Weights that belong to dual variables, in float64."""
@@ -138,12 +215,12 @@ def _ascend(
 ) -> DualStart:
     """Epochs until the gap is small enough, or for as long as that can be expected."""
     problem, rng = ascent.problem, np.random.default_rng(seed)
-    coef, duals = np.zeros(problem.d, problem.X.dtype), np.zeros(problem.n)
-    values, next_look = [dual_objective(problem, duals, coef)], 0.0
+    coef, duals = np.zeros(problem.d, problem.X.dtype), Duals(np.zeros(problem.n))
+    values, next_look = [dual_objective(problem, duals.values, coef)], 0.0
     most = min(max_iter, _EPOCHS if problem.fit_intercept else _MOST_EPOCHS)
     for epoch in range(1, most + 1):
-        ascent.visit(rng.permutation(problem.n), coef, duals)
-        value = dual_objective(problem, duals, coef)
+        coef, duals, _ = ascent.epoch(rng.permutation(problem.n), coef, duals)
+        value = dual_objective(problem, duals.values, coef)
         values.append(value)
         ratio, left = _outlook(np.diff(values))
         enough = allowed(value)
@@ -156,8 +233,8 @@ def _ascend(
         if epoch >= _EPOCHS and there > epoch + _WORTH:
             break
     if problem.X.dtype != np.float64:  # the sum has lost digits on the way
-        coef = ascent.weights_of(duals)
-        value = dual_objective(problem, duals, coef)
+        coef = ascent.weights_of(duals.values)
+        value = dual_objective(problem, duals.values, coef)
     return DualStart(coef.astype(np.float64), value, epoch)
 
 

@@ -38,6 +38,7 @@ from antithetic.orders.order import ORDERS
 from antithetic.penalties import GroupLasso
 from antithetic.problem import Problem
 from antithetic.problem.smoothness import row_squares
+from antithetic.problem.variance import group_variance
 from antithetic.stopping import Target
 
 TIMED = ("ijcnn1.tr", "a9a", "w8a")
@@ -529,11 +530,12 @@ def corrections(name: str) -> None:
             root[:, None] * np.column_stack([np.ones_like(m), m]), root * c, rcond=None
         )[0]
         ratios.append(
-            given.group_variance(given.y * (c - a - b * m)) / given.group_variance(given.slopes(w))
+            group_variance(given, given.y * (c - a - b * m))
+            / group_variance(given, given.slopes(w))
         )
-    remembered = given.group_variance(
-        given.slopes(best) - given.slopes(best / 2.0)
-    ) / given.group_variance(given.slopes(best))
+    remembered = group_variance(
+        given, given.slopes(best) - given.slopes(best / 2.0)
+    ) / group_variance(given, given.slopes(best))
     stored = given.X.nnz / given.n if sparse.issparse(given.X) else given.d
     work = 1.0 + (given.d**2 + 2.0 * given.d) / (4.0 * stored)
     shown = [
@@ -567,7 +569,9 @@ def pairs_when_corrected(name: str) -> float:
         for epochs in (2, 3)
     )
     pairs = np.column_stack([np.arange(given.n), first_table(name, None).partner])
-    return 2.0 * given.group_variance(after - before, pairs) / given.group_variance(after - before)
+    return (
+        2.0 * group_variance(given, after - before, pairs) / group_variance(given, after - before)
+    )
 
 
 # ---- draws of corrected solvers

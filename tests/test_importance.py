@@ -434,7 +434,7 @@ def test_the_variance_does_not_depend_on_blocks(monkeypatch, block):
         chances = unit_probabilities(problem, table, "gradients", slopes)
         whole = variance_of(problem, slopes, table, 4, chances)
         with monkeypatch.context() as patch:
-            patch.setattr("antithetic.problem.objective.block_rows", lambda _X: block)
+            patch.setattr("antithetic.problem.variance.block_rows", lambda _X: block)
             np.testing.assert_allclose(
                 variance_of(problem, slopes, table, 4, chances), whole, rtol=1e-12
             )

@@ -14,6 +14,7 @@ from strategies import EXACT_SCALES, EXACT_SCALES_32, integer_rows, permutations
 
 from antithetic.problem import Problem, ratio
 from antithetic.problem.losses import LOSSES
+from antithetic.problem.variance import group_variance, unit_variance
 
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
 SMOOTH = [name for name, loss in LOSSES.items() if np.isfinite(loss.largest_curvature)]
@@ -195,8 +196,8 @@ def test_float32_is_near_float64(form):
     )
     pairs = np.arange(16).reshape(8, 2)
     for groups in (None, pairs):
-        assert one.group_variance(one.slopes(w), groups) == pytest.approx(
-            two.group_variance(two.slopes(w), groups), rel=1e-5
+        assert group_variance(one, one.slopes(w), groups) == pytest.approx(
+            group_variance(two, two.slopes(w), groups), rel=1e-5
         )
 
 
@@ -227,7 +228,7 @@ def test_the_variance_of_groups_is_that_of_their_enumeration(form, dtype, data):
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
     expected = enumerated_variance(problem, slopes, groups)
     size_of_gradients = (group_gradients(problem, slopes, groups) ** 2).sum(axis=1).mean()
-    assert problem.group_variance(slopes, groups) == pytest.approx(
+    assert group_variance(problem, slopes, groups) == pytest.approx(
         expected, rel=tolerance, abs=tolerance * size_of_gradients
     )
 
@@ -241,7 +242,7 @@ def test_rows_are_groups_of_their_own(form, fit_intercept):
     problem = Problem.build(form(X), y, sample_weight=s, fit_intercept=fit_intercept)
     slopes = problem.slopes(w)
     expected = enumerated_variance(problem, slopes, np.arange(17)[:, None])
-    assert problem.group_variance(slopes) == pytest.approx(expected, rel=1e-12)
+    assert group_variance(problem, slopes) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.kernel
@@ -255,11 +256,11 @@ def test_halves_are_the_variance_inside_pairs(form, fit_intercept):
     X, y, s, w = some_data(16)
     problem = Problem.build(form(X), y, sample_weight=s, fit_intercept=fit_intercept)
     slopes, pairs = problem.slopes(w), np.arange(16)[::-1].reshape(8, 2)
-    halves = problem.group_variance(slopes, pairs, halves=True)
+    halves = group_variance(problem, slopes, pairs, halves=True)
     expected = (group_gradients(problem, slopes, pairs, signs=(1.0, -1.0)) ** 2).sum(axis=1).mean()
     assert halves == pytest.approx(expected, rel=1e-12)
-    assert halves + problem.group_variance(slopes, pairs) == pytest.approx(
-        problem.group_variance(slopes), rel=1e-12
+    assert halves + group_variance(problem, slopes, pairs) == pytest.approx(
+        group_variance(problem, slopes), rel=1e-12
     )
 
 
@@ -271,10 +272,10 @@ def test_blocks_change_nothing(form, halves, monkeypatch):
     X, y, _, w = some_data(14)
     problem = Problem.build(form(X), y, fit_intercept=True)
     slopes, pairs = problem.slopes(w), np.arange(14).reshape(7, 2)
-    whole = problem.group_variance(slopes, pairs, halves=halves)
+    whole = group_variance(problem, slopes, pairs, halves=halves)
     for entries in (1, 8, 12):  # blocks of 1, 2 and 3 groups
         monkeypatch.setattr("antithetic._util.validation.BLOCK_ENTRIES", entries * 2)
-        assert problem.group_variance(slopes, pairs, halves=halves) == pytest.approx(
+        assert group_variance(problem, slopes, pairs, halves=halves) == pytest.approx(
             whole, rel=1e-13
         )
 
@@ -289,9 +290,9 @@ def test_the_variance_of_equal_groups_is_exactly_zero(n, form, dtype):
     row = np.random.default_rng(0).normal(size=7) * 1e3
     problem = Problem.build(form((row * y[:, None]).astype(dtype)), y, fit_intercept=False)
     slopes = np.where(y > 0.0, 0.1, -0.1)
-    assert problem.group_variance(slopes) == 0.0
+    assert group_variance(problem, slopes) == 0.0
     assert (
-        problem.group_variance(slopes, np.column_stack([np.arange(n), np.roll(np.arange(n), 1)]))
+        group_variance(problem, slopes, np.column_stack([np.arange(n), np.roll(np.arange(n), 1)]))
         == 0.0
     )
 
@@ -307,7 +308,7 @@ def test_no_digits_are_lost_where_gradients_cancel(form):
     problem = Problem.build(form(X), y)
     means = [Fraction(int(k), 4) for k in left]  # slopes are -+1/2, and a pair has two members
     exact = sum(mean**2 for mean in means) / 8 - (sum(means) / 8) ** 2
-    assert problem.group_variance(problem.slopes(), np.arange(16).reshape(8, 2)) == pytest.approx(
+    assert group_variance(problem, problem.slopes(), np.arange(16).reshape(8, 2)) == pytest.approx(
         float(exact), rel=1e-14
     )
 
@@ -318,7 +319,7 @@ def test_no_digits_are_lost_to_a_large_mean(form):
     """Gradients that differ little, far from zero: dense and CSR both give the exact variance."""
     X = 2.0**26 + np.arange(4.0)[:, None]
     problem = Problem.build(form(X), [1.0, 1.0, 1.0, 1.0], loss="squared_error")
-    assert problem.group_variance(problem.slopes()) == pytest.approx(1.25, rel=1e-9)
+    assert group_variance(problem, problem.slopes()) == pytest.approx(1.25, rel=1e-9)
 
 
 def test_ratios_of_zero():
@@ -379,11 +380,11 @@ def test_the_variance_of_units_of_any_sizes(form, fit_intercept):
     )
     wanted = chances @ ((u - chances @ u) ** 2).sum(axis=1)
     np.testing.assert_allclose(
-        problem.unit_variance(slopes, rows, starts, chances, factors), wanted, rtol=1e-12
+        unit_variance(problem, slopes, rows, starts, chances, factors), wanted, rtol=1e-12
     )
     groups = rows[:16].reshape(-1, 4)
-    alike = problem.unit_variance(slopes, rows[:16], np.arange(0, 17, 4), np.full(4, 0.25))
-    np.testing.assert_allclose(alike, problem.group_variance(slopes, groups), rtol=1e-12)
+    alike = unit_variance(problem, slopes, rows[:16], np.arange(0, 17, 4), np.full(4, 0.25))
+    np.testing.assert_allclose(alike, group_variance(problem, slopes, groups), rtol=1e-12)
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -398,6 +399,8 @@ def test_many_equal_units_have_no_variance(form, fit_intercept):
         fit_intercept=fit_intercept,
     )
     assert (
-        problem.unit_variance(problem.slopes(), np.arange(n), np.arange(n + 1), np.full(n, 1.0 / n))
+        unit_variance(
+            problem, problem.slopes(), np.arange(n), np.arange(n + 1), np.full(n, 1.0 / n)
+        )
         == 0.0
     )

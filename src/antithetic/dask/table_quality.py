@@ -17,6 +17,7 @@ from antithetic.pairing.optimal import optimal_table
 from antithetic.pairing.quality import EXACT_ROWS, dual_bound
 from antithetic.pairing.rows import Rows, mean_square, rows_ratio
 from antithetic.problem import ratio
+from antithetic.problem.variance import group_spread
 
 
 def variance_of_blocks(
@@ -65,8 +66,8 @@ def _spread(
         return np.zeros(2)
     problem = common.problem(block)
     slopes, everyone = problem.slopes(coef, intercept), np.arange(n)
-    alone = problem.group_spread(slopes, everyone[:, None], centre)
-    paired = problem.group_spread(slopes, np.column_stack([everyone, table.partner]), centre)
+    alone = group_spread(problem, slopes, everyone[:, None], centre)
+    paired = group_spread(problem, slopes, np.column_stack([everyone, table.partner]), centre)
     return np.array([alone * n / common.rows, paired * n / common.rows])
 
 

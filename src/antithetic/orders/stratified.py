@@ -26,6 +26,7 @@ from antithetic.orders.variance import stratified_variance, stratum_variances
 from antithetic.pairing.groups import GroupTable
 from antithetic.pairing.rows import Rows, sketch
 from antithetic.problem import Problem
+from antithetic.problem.variance import safe_unit
 
 ALLOCATIONS = ("proportional", "optimal")
 _AXES = 32  # the sums of pairs are small where rows are widest, so more axes than for pairing
@@ -210,7 +211,7 @@ def allocate(
     if allocation == "optimal":
         slopes = problem.slopes() if slopes is None else slopes
         deviation = np.sqrt(
-            stratum_variances(problem, slopes * problem.safe_unit(slopes), units, strata)
+            stratum_variances(problem, slopes * safe_unit(problem, slopes), units, strata)
         )
         if (share * deviation).any():
             return _least_variance(share * deviation, n_units)

@@ -14,6 +14,12 @@ from antithetic.orders.units import Batches, Table, Units, drawable, factors_of,
 from antithetic.pairing import AntitheticTable, GroupTable
 from antithetic.problem import Problem
 from antithetic.problem.losses import Loss
+from antithetic.problem.variance import (
+    centred_gradient,
+    group_spread,
+    group_variance,
+    unit_variance,
+)
 
 Slopes = NDArray[np.float64]
 
@@ -26,11 +32,11 @@ def uniform_variance(
         units = Units.of_table(problem.n, table)
         return weighted_variance(problem, slopes, units, batch_size, units.prior)
     if table is None or batch_size == 1:
-        return problem.group_variance(slopes) / batch_size
+        return group_variance(problem, slopes) / batch_size
     k, odd = divmod(batch_size, 2)  # pairs of a batch, and whether one row comes alone
     pairs = np.column_stack([np.arange(problem.n), table.partner])
-    row = problem.group_variance(slopes) if odd else 0.0
-    return (4.0 * k * problem.group_variance(slopes, pairs) + row) / batch_size**2
+    row = group_variance(problem, slopes) if odd else 0.0
+    return (4.0 * k * group_variance(problem, slopes, pairs) + row) / batch_size**2
 
 
 def shuffle_variance(
@@ -43,17 +49,17 @@ def shuffle_variance(
     if batch_size >= problem.n:
         return 0.0  # the batch holds all rows
     if table is None or batch_size == 1:
-        drawn = problem.group_variance(slopes) / batch_size
+        drawn = group_variance(problem, slopes) / batch_size
         return drawn * _finite(problem.n, batch_size)
     pairs = table.pairs
     K, (k, odd) = len(pairs), divmod(batch_size, 2)
-    pair = problem.group_variance(slopes, pairs)
+    pair = group_variance(problem, slopes, pairs)
     if not odd:
         return pair / k * _finite(K, k)
     # k pairs and one member of another: 2 sum(u_p) + u_q + (half the difference inside q, either
     # sign)
     between = 4.0 * k * _finite(K, k) + 1.0 - (4.0 * k / (K - 1) if K > 1 else 0.0)
-    return (between * pair + problem.group_variance(slopes, pairs, halves=True)) / batch_size**2
+    return (between * pair + group_variance(problem, slopes, pairs, halves=True)) / batch_size**2
 
 
 def weighted_variance(
@@ -66,9 +72,9 @@ def weighted_variance(
         # one member after the other: the mean over the two kinds of step
         member, starts = units.rows.reshape(-1, 2), np.arange(problem.n + 1)
         return 0.5 * sum(
-            problem.unit_variance(slopes, rows, starts, chances, factors) for rows in member.T
+            unit_variance(problem, slopes, rows, starts, chances, factors) for rows in member.T
         )
-    drawn = problem.unit_variance(slopes, units.rows, units.starts, chances, factors)
+    drawn = unit_variance(problem, slopes, units.rows, units.starts, chances, factors)
     return _with_lone_row(problem, slopes, units, batch_size, drawn / units.in_batch(batch_size))
 
 
@@ -94,7 +100,7 @@ def _with_lone_row(
     """Variance of a batch from that of its units: in odd batches of pairs a row comes alone."""
     if not (units.paired and batch_size % 2):
         return drawn
-    return ((batch_size - 1) ** 2 * drawn + problem.group_variance(slopes)) / batch_size**2
+    return ((batch_size - 1) ** 2 * drawn + group_variance(problem, slopes)) / batch_size**2
 
 
 def _finite(population: int, drawn: int) -> float:
@@ -110,7 +116,9 @@ def order_variance(problem: Problem, slopes: NDArray[np.float64], batches: Batch
     full = np.flatnonzero(np.diff(batches.starts) == batches.size)
     groups = batches.rows[batches.starts[full][:, None] + np.arange(batches.size)]
     return (
-        problem.group_spread(slopes, groups, problem.centred_gradient(slopes)) if len(full) else 0.0
+        group_spread(problem, slopes, groups, centred_gradient(problem, slopes))
+        if len(full)
+        else 0.0
     )
 
 
@@ -228,5 +236,7 @@ def stratum_variances(
     prior, found = units.prior, []
     for index in members(strata, int(strata.max()) + 1):
         rows, starts = units.take(index)
-        found.append(problem.unit_variance(slopes, rows, starts, prior[index] / prior[index].sum()))
+        found.append(
+            unit_variance(problem, slopes, rows, starts, prior[index] / prior[index].sum())
+        )
     return np.array(found)

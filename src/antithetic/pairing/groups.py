@@ -17,6 +17,7 @@ from antithetic.pairing.rows import Rows, group_squares, mean_square, read_rows,
 from antithetic.pairing.table import check_permutation, cut_cycles
 from antithetic.problem import ratio
 from antithetic.problem.losses import Loss
+from antithetic.problem.variance import centred_gradient, group_spread, group_variance, safe_unit
 
 _FORMAT = "antithetic groups 2"
 _SKETCH_AXES = 64
@@ -111,16 +112,16 @@ class GroupTable:
         if problem is None:
             return self._ratio_of_classes(rows)
         slopes = problem.slopes(coef, intercept)
-        slopes = slopes * problem.safe_unit(slopes)
-        centre = problem.centred_gradient(slopes)
-        grouped = problem.group_spread(slopes, self.groups, centre) * self.groups.size / len(self)
+        slopes = slopes * safe_unit(problem, slopes)
+        centre = centred_gradient(problem, slopes)
+        grouped = group_spread(problem, slopes, self.groups, centre) * self.groups.size / len(self)
         if len(self.rest):
             grouped += (
-                problem.group_spread(slopes, self.rest[None, :], centre)
+                group_spread(problem, slopes, self.rest[None, :], centre)
                 * len(self.rest)
                 / len(self)
             )
-        return ratio(grouped, problem.group_variance(slopes) / self.size)
+        return ratio(grouped, group_variance(problem, slopes) / self.size)
 
     def _ratio_of_classes(self, rows: Rows) -> float:
         square, centre = float(rows.products(np.arange(len(rows))).mean()), mean_square(rows)

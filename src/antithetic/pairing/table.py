@@ -17,6 +17,7 @@ from antithetic.pairing.greedy import greedy_pairs
 from antithetic.pairing.rows import Rows, read_rows, rows_ratio
 from antithetic.problem import Problem, ratio
 from antithetic.problem.losses import Loss
+from antithetic.problem.variance import group_variance, safe_unit
 
 if TYPE_CHECKING:
     from antithetic.pairing.quality import Quality
@@ -342,9 +343,9 @@ def check_permutation(partner: Any) -> NDArray[np.intp]:
 
 def pair_ratio(problem: Problem, slopes: NDArray[np.float64], partner: NDArray[np.intp]) -> float:
     """Variance of a pair's gradient divided by that of two independent rows; 0 / 0 is 1."""
-    slopes = slopes * problem.safe_unit(slopes)  # a ratio of squares: neither may overflow
-    alone = problem.group_variance(slopes) / 2.0
-    paired = problem.group_variance(slopes, np.column_stack([np.arange(problem.n), partner]))
+    slopes = slopes * safe_unit(problem, slopes)  # a ratio of squares: neither may overflow
+    alone = group_variance(problem, slopes) / 2.0
+    paired = group_variance(problem, slopes, np.column_stack([np.arange(problem.n), partner]))
     return ratio(paired, alone)
 
 

@@ -66,7 +66,7 @@ class Goal(NamedTuple):
     def share(self, objective: float, distance: float) -> float:
         """Gap of an objective that is at most so far above the optimum.
 
-        Where it is below the constant's, the gap is at most 1 however far that is: the constant is
+        Unless it is above the constant's, the gap is at most 1 however far that is: the constant is
         as much further away.
 
         Examples
@@ -74,10 +74,13 @@ class Goal(NamedTuple):
         >>> goal = Goal(1e-4, 1.0, False, False)
         >>> goal.share(0.5, 0.5), goal.share(0.5, float("inf"))
         (0.5, 1.0)
+        >>> goal.share(1.0 + 1e-15, float("inf"))  # that of the constant, but for rounding
+        1.0
         """
         unit, gained = self.unit(objective), self.zero_objective - objective
-        if gained < 0.0:
+        if gained < -self.rounding:
             return distance / unit
+        gained = max(gained, 0.0)
         return distance / max(unit, gained + distance) if distance < np.inf else 1.0
 
     def gap(self, iterations: int) -> float:

@@ -59,7 +59,7 @@ def judge(loss, y, p):
     if loss.code == SQUARED_EPSILON_INSENSITIVE:
         beyond = np.maximum(zero, np.abs(apart) - e)
         return Judged(beyond**2, 2 * np.sign(apart) * beyond, 2 * (np.abs(apart) > e))
-    assert loss.code == TWEEDIE
+    assert loss.code == TWEEDIE, f"no formulas for {loss.name}: add them here"
     a, b = 2 - e, e - 1
     up, down = np.exp(a * p), y * np.exp(-b * p)
     return Judged(tweedie_value(e, y, p), up - down, a * up + b * down)

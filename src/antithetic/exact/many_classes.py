@@ -62,7 +62,6 @@ _FIRST_ROWS, _FIRST_PER_COLUMN, _FIRST_SHARE = 500.0, 5.0, 1.0 / 64.0
 _LEAST_GROWTH = 1.5  # from the first sample to the second
 
 # conjugate gradients and the shared factor
-_FACTOR_ROWS = 15.0  # per column, that the shared factor is made from
 _PROBES = 16  # random vectors that a trace is estimated by
 _MOST_PRODUCTS, _LEFT_OVER = 30, 0.01  # of the Hessian with a vector; of the squared residual
 _MOST_TO_PROVE = 100  # products, if a gap is to be estimated
@@ -398,6 +397,10 @@ class Whitened(NamedTuple):
         if self.pairs:
             return Whitened(self.seed, spent=self.spent, steps=self.steps)
         return self._full(sums)
+
+    def on_sample(self, sample: Any) -> Whitened:  # noqa: ARG002
+        """Return the same: no Hessian is taken at first."""
+        return self
 
     def _full(self, sums: ClassSums) -> Model:
         if sums.d > _MOST_IN_HESSIAN:

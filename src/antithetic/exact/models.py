@@ -87,7 +87,11 @@ def corrected(pairs: Pairs, solve: Callable[[Vector], Vector], gradient: Vector)
 
 
 class Model(Protocol):
-    """Finds steps."""
+    """Finds steps.
+
+    An iteration calls ``ready``, visits the rows at the end of the step, and calls ``learned``. If
+    the step gained nothing, it tries again with the model that ``finer`` returns.
+    """
 
     @property
     def name(self) -> str:
@@ -113,6 +117,9 @@ class Model(Protocol):
 
     def finer(self, sums: Sums, point: Evaluation) -> Model | None:
         """Return a more exact model for a step that gained nothing; None if there is none."""
+
+    def on_sample(self, sample: Sample) -> Model:
+        """Return the model with the Hessians of a sample; itself if it takes none of these."""
 
     def promise(self, sums: Sums, point: Evaluation, allowed: float) -> tuple[Model, float]:
         """Estimate the distance from the minimum, more exactly if it may be what is allowed."""
@@ -255,7 +262,7 @@ class QuasiNewton(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Conjugate:
+class ConjugateGradients:
     """Newton's step by conjugate gradients, if a Hessian would be too large to form."""
 
     _scales: Vector | None = None
@@ -289,7 +296,8 @@ class Conjugate:
             lambda rest: float(rest @ rest) <= enough,
         )
         slope = float(point.gradient @ solved.step)
-        model = Conjugate(scales, self._products + len(solved.squares) - 1, self._steps + 1)
+        products = self._products + len(solved.squares) - 1
+        model = ConjugateGradients(scales, products, self._steps + 1)
         return model, Proposal(solved.step, slope, -0.5 * slope)
 
     def _is_spent(self, sums: Sums) -> bool:
@@ -302,7 +310,7 @@ class Conjugate:
         most = _HESSIANS * (sums.hessian_visits + factor_visits(sums))
         return self._products > most or self._steps > _MOST_STEPS
 
-    def learned(self, sums: Sums, before: Evaluation, moved: Moved) -> Conjugate:  # noqa: ARG002
+    def learned(self, sums: Sums, before: Evaluation, moved: Moved) -> ConjugateGradients:  # noqa: ARG002
         """Learn nothing: each step has the Hessian of its own point."""
         return self
 
@@ -310,14 +318,18 @@ class Conjugate:
         """Have no finer model: products are those of all rows."""
         return None
 
+    def on_sample(self, sample: Sample) -> ConjugateGradients:  # noqa: ARG002
+        """Return the same: products are those of all rows."""
+        return self
+
     def promise(self, sums: Sums, point: Evaluation, allowed: float) -> tuple[Model, float]:
         """Return the decrement of a step."""
         model, proposal = self.ready(sums, point, allowed, math.inf)
         return model, proposal.decrement
 
-    def with_penalty(self, sums: Sums) -> Conjugate:  # noqa: ARG002
+    def with_penalty(self, sums: Sums) -> ConjugateGradients:  # noqa: ARG002
         """Begin again: scales of the columns contain the penalty."""
-        return Conjugate()
+        return ConjugateGradients()
 
 
 def next_damping(sums: Sums, start: Evaluation, moved: Moved, damping: float) -> float:

@@ -13,7 +13,7 @@ from antithetic.exact.certificate import quick_gap
 from antithetic.exact.epoch import epoch_start
 from antithetic.exact.goal import FEW_ROWS, Goal
 from antithetic.exact.l1 import Lasso
-from antithetic.exact.models import MOST_COLUMNS, Conjugate, Model, QuasiNewton
+from antithetic.exact.models import MOST_COLUMNS, ConjugateGradients, Model, QuasiNewton
 from antithetic.exact.newton import (
     NewtonState,
     closed,
@@ -25,7 +25,7 @@ from antithetic.exact.newton import (
     with_bound_at,
 )
 from antithetic.exact.row_sums import RowSums
-from antithetic.exact.samples import plan_samples
+from antithetic.exact.samples import SamplePlan, plan_samples
 from antithetic.exact.sums import Evaluation, Sums, Vector
 from antithetic.problem import Problem
 from antithetic.problem.columns import columns_of
@@ -372,7 +372,7 @@ def begin(sums: RowSums, goal: Goal, effort: Effort, is_given: bool) -> Start:
     """Choose where to begin on rows with one score each, and how to find steps."""
     is_few = sums.n < FEW_ROWS
     model, why = choose_model(sums)
-    if isinstance(model, Conjugate):
+    if isinstance(model, ConjugateGradients):
         if is_given:
             return Start(None, model, (), (GIVEN, why))
         return _begin_with_dual(sums, goal, effort, model, why)
@@ -397,7 +397,7 @@ def begin(sums: RowSums, goal: Goal, effort: Effort, is_given: bool) -> Start:
     return Start(theta, model, drawn, (first, why))
 
 
-def choose_model(sums: RowSums) -> tuple[QuasiNewton | Lasso | Conjugate, str]:
+def choose_model(sums: RowSums) -> tuple[Model, str]:
     """Choose how steps are found on rows with one score each."""
     d = sums.d
     if sums.penalty.l1 > 0.0:
@@ -408,13 +408,13 @@ def choose_model(sums: RowSums) -> tuple[QuasiNewton | Lasso | Conjugate, str]:
         is_few = sums.n < FEW_ROWS
         model = QuasiNewton(is_exact=is_few, is_cheap=is_few)
         return model, f"newton, because a matrix of {d} x {d} second derivatives is small enough"
-    return Conjugate(), (
+    return ConjugateGradients(), (
         f"conjugate gradients, because a matrix of {d} x {d} second derivatives would cost more"
         " than products with it"
     )
 
 
-def _on_sample(sums: RowSums, model: Any, effort: Effort, plan: Any) -> Any:
+def _on_sample(sums: RowSums, model: Model, effort: Effort, plan: SamplePlan) -> Model:
     if not plan.gives_hessians:
         return model
     return model.on_sample(sums.samples(plan.sizes[-1:], effort.seed)[0])
@@ -436,9 +436,7 @@ def solve_samples(sums: Any, model: Any, samples: Sequence[Any]) -> tuple[Vector
     return theta, tuple(drawn)
 
 
-def _begin_with_dual(
-    sums: RowSums, goal: Goal, effort: Effort, model: Conjugate, why: str
-) -> Start:
+def _begin_with_dual(sums: RowSums, goal: Goal, effort: Effort, model: Model, why: str) -> Start:
     from antithetic.exact.dual import dual_start
 
     problem = replace(sums.problem, penalty=sums.penalty)

@@ -36,9 +36,9 @@ from pathlib import Path
 from threading import Event, Lock, Timer
 
 from figures_page import Outcome, is_closing, page, verdict_of
+from races.rows import cpu_name, versions
 
 import antithetic
-from antithetic.bench.rows import cpu_name, versions
 
 HERE = Path(__file__).parent
 
@@ -87,7 +87,6 @@ SCRIPTS = {
     "torch_training": Script({"torch": "torch"}, shares=True),
     "scale": Script({"dask": "dask", "distributed": "dask"}),
     "peers": Script(given=RACES, prepared_by="--threads 1"),
-    "guard": Script(),
 }
 # The longest first, so that no core is left with a long one at the end.
 LONGEST = ("peers", "torch_training", "softmax", "certificates", "composition", "logistic")

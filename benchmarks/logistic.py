@@ -37,9 +37,9 @@ from common import Figure, close, load, machine, report
 from logistic_cv import TIMES, cross_validation
 from logistic_peers import QUICK, SETS, Task, peers, sklearn_peer, tasks, weights_of
 from logistic_rows import Efforts, Race, Row, add_rows, races_of, read_rows
+from races.summary import TIED
 
 import antithetic
-from antithetic.bench.summary import TIED
 from antithetic.problem import Problem
 from antithetic.problem.constant import best_constant
 

@@ -10,15 +10,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from common import load
+from races import other_peers
+from races.sklearn_peers import SOLVERS, logistic_regression, our_sgd
 from scipy import sparse
-
-from antithetic.bench import other_peers
-from antithetic.bench.sklearn_peers import SOLVERS, logistic_regression, our_sgd
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A problem of the races, for the peers of ``antithetic bench`` as well."""
+    """A problem of the races, for the peers of ``benchmarks/race.py`` as well."""
 
     loss: ClassVar[str] = "log_loss"
     threads: ClassVar[int] = 1
@@ -139,7 +138,7 @@ def _intercept_of(model: Any) -> float:
 
 
 def peer(configs: Callable[[Any], Any], place: int = 0) -> Callable[[Task, int], tuple]:
-    """One of the configurations that ``antithetic bench`` has for a peer, with an intercept."""
+    """One of the configurations that ``benchmarks/race.py`` has for a peer, with an intercept."""
 
     def fit(task: Task, iterations: int) -> tuple:
         model = _configs(configs, task)[place].fit.model(iterations, 0)

@@ -1,7 +1,7 @@
 """Print the figures against every peer, each with its limit.
 
 The figures are the seconds to gaps of 1e-3 and 1e-8, and the first fit of a fresh process. All of
-it is measured by ``antithetic bench``, whose rows are kept in a folder: what is finished there is
+it is measured by ``benchmarks/race.py``, whose rows are kept in a folder: what is finished there is
 not run again. Rows of other code, versions, settings or of another machine are refused in a folder
 given by ``--out`` and set aside in the usual one.
 
@@ -29,14 +29,13 @@ from pathlib import Path
 
 import numpy as np
 from common import Figure, close, machine, report
-
-from antithetic.bench import GROUPS, LOSSES, Limits, Row, choose_peers, read_rows, run
-from antithetic.bench.resume import set_aside, sets_kept
-from antithetic.bench.rows import RefusedError
-from antithetic.bench.sets import choose_sets, group_of
-from antithetic.bench.sklearn_peers import OURS, PEERS
-from antithetic.bench.summary import Duel, missing, standings, value_table
-from antithetic.bench.tasks import TARGETS
+from races import GROUPS, LOSSES, Limits, Row, choose_peers, read_rows, run
+from races.resume import set_aside, sets_kept
+from races.rows import RefusedError
+from races.sets import choose_sets, group_of
+from races.sklearn_peers import OURS, PEERS
+from races.summary import Duel, missing, standings, value_table
+from races.tasks import TARGETS
 
 # the last is what Ridge was called when docs/peers.csv was measured
 EXACT = ("antithetic.LogisticRegression", "antithetic.Ridge", "antithetic.SGDRegressor (newton)")

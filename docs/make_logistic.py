@@ -16,9 +16,8 @@ DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent / "benchmarks"))
 
 from logistic_rows import races_of, read_rows  # noqa: E402
-
-from antithetic.bench.sets import SPARSE_SETS  # noqa: E402
-from antithetic.bench.summary import TIED  # noqa: E402
+from races.sets import SPARSE_SETS  # noqa: E402
+from races.summary import TIED  # noqa: E402
 
 KEPT, PAGES = DOCS / "logistic.csv", (DOCS / "logistic.md", DOCS.parent / "README.md")
 MARKED = re.compile(r"(<!-- (\S+): made by docs/make_logistic.py -->).*?(<!-- end -->)", re.DOTALL)

@@ -17,9 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from antithetic.bench import GROUPS, read_rows
-from antithetic.bench.sets import SPARSE_SETS, group_of
-from antithetic.bench.summary import (
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+from races import GROUPS, read_rows
+from races.sets import SPARSE_SETS, group_of
+from races.summary import (
     is_contested,
     losses,
     missing,

@@ -20,16 +20,16 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import antithetic
-from antithetic.bench.sklearn_peers import is_ours
-from antithetic.bench.summary import profile as solved_within
 from antithetic.orders import Balanced, Pairs, Shuffle, Uniform
 from antithetic.paper.report.sheets import SHEET_COLOURS, TITLES, draw_sheet
 from antithetic.paper.reproduction import reproduce
 from antithetic.stopping import Target
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "benchmarks")]
 
-from make_peers import KEPT, shown_rows
+from make_peers import KEPT, shown_rows  # noqa: E402
+from races.sklearn_peers import is_ours  # noqa: E402
+from races.summary import profile as solved_within  # noqa: E402
 
 FOLDER = Path(__file__).parent / "pictures"
 INK = "#747b85"

@@ -1,4 +1,4 @@
-"""``antithetic bench``: its measurements are right, and missing or broken peers are reported.
+"""``benchmarks/race.py``: its measurements are right, and missing or broken peers are reported.
 
 What becomes of rows: test_bench_rows.py.
 """
@@ -19,9 +19,9 @@ from scipy import sparse
 
 pytest.importorskip("typer")
 
-from antithetic.bench import GROUPS, LOSSES, PEERS, SETS, TARGETS, Limits, choose_peers
-from antithetic.bench import race as race_module
-from antithetic.bench.climb import (
+from races import GROUPS, LOSSES, PEERS, SETS, TARGETS, Limits, choose_peers
+from races import race as race_module
+from races.climb import (
     Point,
     cheapest,
     climb,
@@ -33,14 +33,14 @@ from antithetic.bench.climb import (
     time_together,
     timed,
 )
-from antithetic.bench.first import FirstFit, first_seconds
-from antithetic.bench.peer import Config, EstimatorFit, Fit, Peer, by_digits
-from antithetic.bench.race import Runner, race
-from antithetic.bench.rows import Row
-from antithetic.bench.sets import QUICK_SETS, SPARSE_SETS, choose_sets, load_set, losses_of
-from antithetic.bench.sklearn_peers import OURS
-from antithetic.bench.summary import missing
-from antithetic.bench.tasks import Task, hold_out
+from races.first import FirstFit, first_seconds
+from races.peer import Config, EstimatorFit, Fit, Peer, by_digits
+from races.race import Runner, race
+from races.rows import Row
+from races.sets import QUICK_SETS, SPARSE_SETS, choose_sets, load_set, losses_of
+from races.sklearn_peers import OURS
+from races.summary import missing
+from races.tasks import Task, hold_out
 
 LITTLE = Limits(seconds=0.2, in_all=0.4, seeds=(0,), repeats=1)
 SET = "breast-cancer_scale"
@@ -180,10 +180,10 @@ def test_a_matrix_of_all_classes_that_would_be_too_large_is_refused(monkeypatch)
     """A matrix of second derivatives has a row for each weight of each class."""
     peer = next(peer for peer in PEERS if peer.name == "sklearn newton-cholesky")
     task = make_task("softmax")
-    monkeypatch.setattr("antithetic.bench.peer.MOST_COLUMNS", 12)
+    monkeypatch.setattr("races.peer.MOST_COLUMNS", 12)
     assert task.problem.n_weights == 12
     assert peer.configs(task)
-    monkeypatch.setattr("antithetic.bench.peer.MOST_COLUMNS", 11)
+    monkeypatch.setattr("races.peer.MOST_COLUMNS", 11)
     with pytest.raises(ValueError, match="12 x 12"):
         peer.configs(task)
 
@@ -260,7 +260,7 @@ def test_first_fits_take_turns(task, monkeypatch):
             raise RuntimeError("no such module")
         return {"0": 3.0, "2": 5.0}[place] + (len(ran) < 4)
 
-    monkeypatch.setattr("antithetic.bench.first._run", run)
+    monkeypatch.setattr("races.first._run", run)
     found = first_seconds([FirstFit(config.fit, 2, 0)] * 3, clock="cpu", threads=1, repeats=3)
     assert ran == ["0", "1", "2", "0", "2", "0", "2"]
     assert found[::2] == [3.0, 5.0]

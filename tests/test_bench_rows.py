@@ -1,4 +1,4 @@
-"""``antithetic bench``: rows are read back as written and never mixed with others.
+"""``benchmarks/race.py``: rows are read back as written and never mixed with others.
 
 Tables and pictures follow from the rows alone.
 """
@@ -16,18 +16,18 @@ import numpy as np
 import pytest
 
 pytest.importorskip("typer")
+from race import app as race_command
+from races import Row, choose_peers, pairing, read_rows, resume, run
+from races.peer import Peer
+from races.pictures import figures
+from races.race import race
+from races.resume import keep_finished, only_run_in, set_aside, sets_kept
+from races.rows import HEADER, RefusedError, Sink, source_hash, versions
+from races.sklearn_peers import OURS
+from races.summary import losses, profile, ratio_table, standings, value_table, verdict
 from test_bench import LITTLE, SET, along, make_task
 from test_cli import run as run_command
 from test_cli import run_json
-
-from antithetic.bench import Row, choose_peers, pairing, read_rows, resume, run
-from antithetic.bench.peer import Peer
-from antithetic.bench.pictures import figures
-from antithetic.bench.race import race
-from antithetic.bench.resume import keep_finished, only_run_in, set_aside, sets_kept
-from antithetic.bench.rows import HEADER, RefusedError, Sink, source_hash, versions
-from antithetic.bench.sklearn_peers import OURS
-from antithetic.bench.summary import losses, profile, ratio_table, standings, value_table, verdict
 
 # ---- rows
 
@@ -188,7 +188,7 @@ def test_files_of_others_are_refused(tmp_path):
     path.write_text("a,b\n1,2\n")
     with pytest.raises(
         ValueError,
-        match="does not hold rows of `antithetic bench`: its first line should be part,set",
+        match=r"does not hold rows of `benchmarks/race\.py`: its first line should be part,set",
     ):
         read_rows(path)
     path.write_text(",".join(HEADER) + "\ncurve,set,many" + "," * (len(HEADER) - 3) + "\n")
@@ -412,7 +412,9 @@ def benched(tmp_path_factory):
         "--repeats",
         1,
     )
-    return out, run_json("bench", *options, "--losses", "hinge", "--clock", "cpu", "--out", out)
+    return out, run_json(
+        *options, "--losses", "hinge", "--clock", "cpu", "--out", out, command=race_command
+    )
 
 
 def test_the_command_writes_rows_and_figures(benched):
@@ -439,7 +441,7 @@ def test_tables_are_drawn_again_without_measuring(benched):
     is_timed = any(
         row.part == "epoch" and row.status == "ok" for row in read_rows(out / "rows.csv")
     )
-    shown, _ = run_command("bench", "--redraw", out / "rows.csv", "--no-images")
+    shown, _ = run_command("--redraw", out / "rows.csv", "--no-images", command=race_command)
     assert (out / "rows.csv").read_bytes() == before
     assert f"Races to a target, all defaults: {found['verdict']}." in " ".join(shown.split())
     for words in (
@@ -472,7 +474,7 @@ def test_rows_of_a_stranger_are_only_shown(tmp_path):
     with Sink(tmp_path / "rows.csv") as sink:
         for row in rows:
             sink.add(row)
-    shown, _ = run_command("bench", "--redraw", tmp_path / "rows.csv")
+    shown, _ = run_command("--redraw", tmp_path / "rows.csv", command=race_command)
     assert "$x_{$<b>&" in shown
     assert "\x1b" not in shown
     assert "&lt;b&gt;&amp;" in (tmp_path / "figures" / "profile.svg").read_text()
@@ -492,4 +494,9 @@ def test_rows_of_a_stranger_are_only_shown(tmp_path):
 def test_wrong_words_are_refused(tmp_path, options, words):
     """Bad arguments are refused in a sentence, before anything is measured."""
     where = () if options[0] == "--sets" else ("--sets", SET)
-    assert words in run_json("bench", *where, *options, "--out", tmp_path / "out", code=1)["error"]
+    assert (
+        words
+        in run_json(*where, *options, "--out", tmp_path / "out", code=1, command=race_command)[
+            "error"
+        ]
+    )

@@ -81,15 +81,17 @@ def write(folder, form):
     return path
 
 
-def run(*arguments, code=0):
+def run(*arguments, code=0, command=app):
     """Run in this process; give standard output and error."""
-    result = CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(argument) for argument in arguments])
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(
+        command, [str(argument) for argument in arguments]
+    )
     assert result.exit_code == code, (result.stdout, result.stderr, result.exception)
     return result.stdout, result.stderr
 
 
-def run_json(*arguments, code=0):
-    return json.loads(run(*arguments, "--json", code=code)[0])
+def run_json(*arguments, code=0, command=app):
+    return json.loads(run(*arguments, "--json", code=code, command=command)[0])
 
 
 def run_process(*arguments, **environment):

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from make_combinations import matrix
+from races.sets import SPARSE_SETS
 
 import antithetic
-from antithetic.bench.sets import SPARSE_SETS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

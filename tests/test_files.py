@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from races.rows import Row, Sink
 
 from antithetic import AntitheticTable, LinearModel, LogisticRegression, pair
 from antithetic._util.files import atomic_file, write_atomically
-from antithetic.bench.rows import Row, Sink
 from antithetic.dask import checkpoint
 from antithetic.datasets import _download
 from antithetic.paper.experiments import Experiment

@@ -28,7 +28,6 @@ LAYERS = [
     ("stochastic",),
     ("estimators", "datasets", "display"),
     ("torch", "dask", "paper"),
-    ("bench",),
     ("_cli", "cli"),
 ]
 # the package itself, and façades that only name what is below; nothing in a layer imports them

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from antithetic._cli.bench import bench
 from antithetic._cli.compare import compare
 from antithetic._cli.pair import pair
 from antithetic._cli.predict import predict
@@ -56,10 +55,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _command in (reproduce, compare, pair, train, predict, bench):
-    app.command(
-        help=flowing(_command.__doc__ or ""), no_args_is_help=_command not in (reproduce, bench)
-    )(_command)
+for _command in (reproduce, compare, pair, train, predict):
+    app.command(help=flowing(_command.__doc__ or ""), no_args_is_help=_command is not reproduce)(
+        _command
+    )
 
 if os.environ.get("NO_COLOR"):
     import typer.rich_utils

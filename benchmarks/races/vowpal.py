@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from antithetic.bench.peer import Config, Fit, Peer, import_peer
-from antithetic.bench.tasks import Task
+from races.peer import Config, Fit, Peer, import_peer
+from races.tasks import Task
 
 _LOSSES = {"log_loss": "logistic", "hinge": "hinge"}
 _ONLINE = {  # its default of three adaptations, and plain steps

@@ -1,4 +1,4 @@
-"""``antithetic bench``: our estimators and their peers, on the same problems."""
+"""``benchmarks/race.py``: our estimators and their peers, on the same problems."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-
-from antithetic._cli import console
-from antithetic._cli.guard import Debug, InterruptedWithAdvice, Json, guarded
-from antithetic.bench import GROUPS, LOSSES, PEERS, SETS, Limits, Row, choose_peers, read_rows, run
-from antithetic.bench.climb import CLOCKS
-from antithetic.bench.pictures import draw
-from antithetic.bench.resume import sets_kept
-from antithetic.bench.sets import choose_sets
-from antithetic.bench.summary import losses as where_we_lose
-from antithetic.bench.summary import (
+from races import GROUPS, LOSSES, PEERS, SETS, Limits, Row, choose_peers, read_rows, run
+from races.climb import CLOCKS
+from races.pictures import draw
+from races.resume import sets_kept
+from races.sets import choose_sets
+from races.summary import losses as where_we_lose
+from races.summary import (
     missing,
     profile,
     ratio_table,
@@ -28,6 +25,10 @@ from antithetic.bench.summary import (
     value_table,
     verdict,
 )
+
+from antithetic._cli import console
+from antithetic._cli.app import flowing
+from antithetic._cli.guard import Debug, InterruptedWithAdvice, Json, guarded
 
 _ROWS = "rows.csv"
 _SHOWN_TARGETS = (1e-3, 1e-4, 1e-8)
@@ -108,7 +109,7 @@ _Redraw = Annotated[
 
 
 @guarded
-def bench(
+def race(
     sets: _Sets = None,
     peers: _Peers = None,
     losses: _Losses = "log_loss,softmax,squared_error",
@@ -137,11 +138,11 @@ def bench(
     that are not finished. The output ends with the races that we lose.
 
     For example:
-      antithetic bench
-      antithetic bench --quick --losses log_loss,hinge
-      antithetic bench --sets "few rows,text" --threads 1,all
-      antithetic bench --sets a9a,phishing --peers lbfgs,liblinear,cyanure --repeats 9 --out small
-      antithetic bench --redraw small/rows.csv
+      python benchmarks/race.py
+      python benchmarks/race.py --quick --losses log_loss,hinge
+      python benchmarks/race.py --sets "few rows,text" --threads 1,all
+      python benchmarks/race.py --sets a9a,phishing --peers lbfgs,cyanure --repeats 9 --out small
+      python benchmarks/race.py --redraw small/rows.csv
     """
     if redraw is not None:
         return _report(read_rows(redraw), redraw, redraw.parent, [], images, as_json)
@@ -340,3 +341,10 @@ def _show_losses(rows: Sequence[Row]) -> None:
         )
     if len(beaten) > _MOST_LOSSES:
         console.say(f"... and {len(beaten) - _MOST_LOSSES} more, all in the rows.")
+
+
+app = typer.Typer(rich_markup_mode=None)
+app.command(help=flowing(race.__doc__ or ""))(race)
+
+if __name__ == "__main__":
+    app()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from antithetic.bench.rows import Row
-from antithetic.bench.summary import profile
 from antithetic.paper.report.pictures import Figure, Series, draw_figures, write_pictures
+from races.rows import Row
+from races.summary import profile
 
 _FACTORS = np.geomspace(1.0, 100.0, 101)
 

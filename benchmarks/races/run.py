@@ -10,15 +10,15 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from antithetic.bench.climb import CLOCKS, Limits
-from antithetic.bench.pairing import MADE, pairing_rows
-from antithetic.bench.peer import Peer, load_packages
-from antithetic.bench.race import PEERS, race
-from antithetic.bench.resume import finished_row, keep_finished, only_run_in
-from antithetic.bench.rows import Row, Sink, clock_of, read_rows
-from antithetic.bench.sets import LOSSES, SETS, load_set, losses_of
-from antithetic.bench.sklearn_peers import is_ours
-from antithetic.bench.tasks import Task
+from races.climb import CLOCKS, Limits
+from races.pairing import MADE, pairing_rows
+from races.peer import Peer, load_packages
+from races.race import PEERS, race
+from races.resume import finished_row, keep_finished, only_run_in
+from races.rows import Row, Sink, clock_of, read_rows
+from races.sets import LOSSES, SETS, load_set, losses_of
+from races.sklearn_peers import is_ours
+from races.tasks import Task
 
 Progress = Callable[[str, int, int], None]
 

@@ -13,10 +13,10 @@ from itertools import islice
 
 import numpy as np
 
-from antithetic.bench.peer import Config, Peer
-from antithetic.bench.rows import Row
-from antithetic.bench.sets import FIRST_SETS
-from antithetic.bench.tasks import TARGETS, Task
+from races.peer import Config, Peer
+from races.rows import Row
+from races.sets import FIRST_SETS
+from races.tasks import TARGETS, Task
 
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 # of the effort, from one rung to the next; the gap between the last two is bisected afterwards

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from antithetic.bench.peer import (
+from races.peer import (
     NEVER,
     Config,
     EstimatorFit,
@@ -17,8 +17,8 @@ from antithetic.bench.peer import (
     import_peer,
     refuse_columns,
 )
-from antithetic.bench.sklearn_peers import weakness
-from antithetic.bench.tasks import Task
+from races.sklearn_peers import weakness
+from races.tasks import Task
 
 _CYANURE_SOLVERS = ("qning-svrg", "qning-miso", "catalyst-miso", "miso", "svrg", "acc-svrg")
 _CYANURE_LOSSES = {

@@ -11,8 +11,8 @@ from itertools import islice
 
 import numpy as np
 
-from antithetic.bench import other_peers, sklearn_peers, vowpal
-from antithetic.bench.climb import (
+from races import other_peers, sklearn_peers, vowpal
+from races.climb import (
     CLOCKS,
     Limits,
     Point,
@@ -28,10 +28,10 @@ from antithetic.bench.climb import (
     time_together,
     timed,
 )
-from antithetic.bench.first import FirstFit, first_seconds
-from antithetic.bench.peer import Config, EstimatorFit, Peer
-from antithetic.bench.rows import Row, version_of
-from antithetic.bench.tasks import Task, hold_out
+from races.first import FirstFit, first_seconds
+from races.peer import Config, EstimatorFit, Peer
+from races.rows import Row, version_of
+from races.tasks import Task, hold_out
 
 Tell = Callable[[str], None]
 PEERS = (*sklearn_peers.PEERS, *other_peers.PEERS, *vowpal.PEERS)

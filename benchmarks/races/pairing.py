@@ -1,12 +1,13 @@
 """What a table costs and gains: seconds, memory and quality, by rows and features.
 
 Each table is made in a separate process, whose memory is that of the table:
-``python -m antithetic.bench.pairing METHOD N D REPEATS CLOCK``.
+``python -m races.pairing METHOD N D REPEATS CLOCK``.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from antithetic.bench.climb import CLOCKS
-from antithetic.bench.rows import Row, version_of
 from antithetic.pairing import pair_rows
+from races.climb import CLOCKS
+from races.rows import Row, version_of
 
 METHODS = ("greedy", "tree", "random")
 MADE = "made"
@@ -123,14 +124,21 @@ def _in_a_child(
     command = [
         sys.executable,
         "-m",
-        "antithetic.bench.pairing",
+        "races.pairing",
         method,
         str(n),
         str(d),
         str(repeats),
         clock,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    folders = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": folders},
+    )
     if done.returncode:
         message = done.stderr.strip()
         return {}, f"failed: {message.splitlines()[-1][:200] if message else done.returncode}"

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import antithetic
 from antithetic._util.files import naming, write_atomically
 from antithetic._util.versions import package_version
 
@@ -178,8 +179,8 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
     head, *lines = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))) or [[]]
     if tuple(head) != HEADER:
         raise RefusedError(
-            f"{os.fspath(path)} does not hold rows of `antithetic bench`: its first line should be"
-            f" {','.join(HEADER)}"
+            f"{os.fspath(path)} does not hold rows of `benchmarks/race.py`: its first line should"
+            f" be {','.join(HEADER)}"
         )
     rows = []
     for number, cells in enumerate(lines, 2):
@@ -251,16 +252,17 @@ def versions() -> str:
 
 
 @cache  # what is imported does not change when a file does
-def source_hash(root: Path = Path(__file__).parents[1]) -> str:
-    """Eight hexadecimal digits of a hash of the package's source.
+def source_hash(*roots: Path) -> str:
+    """Eight hexadecimal digits of a hash of the source of the package and of the races.
 
-    What only shows results is left out.
+    What only shows results is left out. Other folders may be given instead.
     """
     found = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        place = path.relative_to(root)
-        if place.parts[0] not in _ONLY_SHOW:
-            found.update(f"{place.as_posix()}\n".encode() + path.read_bytes())
+    for root in roots or (Path(antithetic.__file__).parent, Path(__file__).parent):
+        for path in sorted(root.rglob("*.py")):
+            place = path.relative_to(root)
+            if place.parts[0] not in _ONLY_SHOW:
+                found.update(f"{place.as_posix()}\n".encode() + path.read_bytes())
     return found.hexdigest()[:8]
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from antithetic.bench.sets import LOSSES
-from antithetic.bench.tasks import Task
+from races.sets import LOSSES
+from races.tasks import Task
 
 NEVER = 1e-14  # a tolerance that does not stop a solver before max_iter does
 MOST_COLUMNS = 5000  # of a matrix of second derivatives

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from antithetic.bench.peer import (
+from races.peer import (
     NEVER,
     Config,
     EstimatorFit,
@@ -21,7 +21,7 @@ from antithetic.bench.peer import (
     by_digits,
     refuse_columns,
 )
-from antithetic.bench.tasks import Task
+from races.tasks import Task
 
 OURS = "antithetic.SGDClassifier"
 SOLVERS = ("lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga")

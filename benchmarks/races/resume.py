@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
 
-from antithetic.bench.rows import RefusedError, Row, cpu_name, read_rows, versions, write_rows
+from races.rows import RefusedError, Row, cpu_name, read_rows, versions, write_rows
 
 
 def finished_row(row: Row, peers: Sequence[str], settings: str) -> Row:

@@ -1,4 +1,4 @@
-"""``antithetic bench``: our estimators compared with their peers on the same problems.
+"""``benchmarks/race.py``: our estimators compared with their peers on the same problems.
 
 All are measured in one run, and losses are as visible as wins.
 
@@ -11,17 +11,17 @@ included, is timed apart. A gap is ``(f - f*) / (f(0) - f*)``, where f is the me
 lambda / 2 |w|^2, without intercept. Results are rows of a CSV file, and all tables and pictures are
 functions of them.
 
->>> from antithetic.bench import PEERS
+>>> from races import PEERS
 >>> PEERS[0].name
 'antithetic.LogisticRegression'
 """
 
-from antithetic.bench.climb import Limits
-from antithetic.bench.race import PEERS
-from antithetic.bench.rows import Row, read_rows
-from antithetic.bench.run import choose_peers, run
-from antithetic.bench.sets import GROUPS, LOSSES, SETS
-from antithetic.bench.tasks import TARGETS
+from races.climb import Limits
+from races.race import PEERS
+from races.rows import Row, read_rows
+from races.run import choose_peers, run
+from races.sets import GROUPS, LOSSES, SETS
+from races.tasks import TARGETS
 
 __all__ = [
     "GROUPS",

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.bench.rows import Row
-from antithetic.bench.sklearn_peers import is_ours
+from races.rows import Row
+from races.sklearn_peers import is_ours
 
 Problem = tuple[str, str, int]
 Key = tuple[str, str, int, float]

@@ -1,4 +1,4 @@
-"""The regression guard and the run of all benchmarks report given numbers correctly.
+"""The run of all benchmarks reports given numbers correctly.
 
 Timings themselves are no tests.
 """
@@ -15,14 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from antithetic.bench import PEERS, Row, read_rows
-from antithetic.bench.resume import finished_row
-from antithetic.bench.rows import Sink, source_hash
-from antithetic.orders import Balanced
-from antithetic.problem.losses import get_loss
-from antithetic.problem.penalties import ElasticNet
-from antithetic.stochastic.plan import is_worth_averaging
+from races import PEERS, Row, read_rows
+from races.resume import finished_row
+from races.rows import Sink, source_hash
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
@@ -30,15 +25,14 @@ BENCHMARKS = ROOT / "benchmarks"
 
 @pytest.fixture(scope="module")
 def scripts():
-    """The modules ``guard``, ``all`` and ``common``, imported as the scripts import each other."""
+    """The modules ``all`` and ``common``, imported as the scripts import each other."""
     before = set(sys.modules)
     sys.path.insert(0, str(BENCHMARKS))
     try:
         import all as everything
         import common
-        import guard
 
-        yield guard, everything, common
+        yield everything, common
     finally:
         sys.path.remove(str(BENCHMARKS))
         for name in set(sys.modules) - before:
@@ -46,71 +40,12 @@ def scripts():
                 del sys.modules[name]
 
 
-RECORDED = {
-    "environment": {},
-    "ratios": {"same": 1.0, "slower": 1.0, "noise": 1.0, "faster": 1.0, "gone": 1.0},
-}
-
-
-def test_the_guard_says_what_got_slower(scripts):
-    """Only kernels slower than the margin twice count; faster, new and removed ones are listed."""
-    guard, _, _ = scripts
-    measured = {"same": 1.2, "slower": 1.5, "noise": 1.6, "faster": 0.5, "new": 3.0}
-    asked = []
-
-    def again(names):
-        asked.extend(names)
-        return {"slower": 1.4, "noise": 1.1}
-
-    found = {figure.name: figure for figure in guard.judge(RECORDED, measured, again, 0.25)}
-    assert asked == ["slower", "noise"]
-    assert [name for name, figure in found.items() if not figure.passed] == ["slower"]
-    assert (found["slower"].value, found["noise"].value) == (1.4, 1.1)
-    assert "SLOWER" in found["slower"].remark
-    assert "--record" in found["faster"].remark
-    assert "--record" in found["new"].remark
-    assert np.isnan(found["no longer measured: gone"].value)
-
-
-def test_every_kernel_is_recorded_and_runs(scripts):
-    """The file in the repository has a ratio for each kernel that is timed, and its machine."""
-    guard, _, _ = scripts
-    recorded = json.loads(guard.RECORDED.read_text())
-    kernels = guard.kernels()
-    assert list(recorded["ratios"]) == list(kernels)
-    assert all(ratio > 0 for ratio in recorded["ratios"].values())
-    assert {"cpu", "python", "numpy", "scikit-learn"} <= set(recorded["environment"])
-    for jobs in kernels.values():
-        assert all(seconds >= 0.0 for seconds in guard.best_seconds(jobs, 1))
-
-
-def test_means_of_epochs_are_timed(scripts):
-    """Means are timed in every repeat, although a run would drop them after the fifth.
-
-    They are also part of the estimator's fit, which has enough rows.
-    """
-    guard, _, common = scripts
-    job = common.next_epoch(*guard.csr_rows(), Balanced(), average="epoch")
-    assert all(job().own.weight > 0 for _ in range(6))
-    assert is_worth_averaging(8 * guard.D, guard.D, get_loss("log_loss"), ElasticNet(1e-4, 0.0))
-
-
-def test_what_is_recorded_is_what_is_compared_with(scripts, tmp_path):
-    """Written and read back, the same ratios pass."""
-    guard, _, _ = scripts
-    ratios = {"one": 0.123456, "two": 4.0}
-    guard.record(tmp_path / "recorded.json", ratios)
-    recorded = json.loads((tmp_path / "recorded.json").read_text())
-    assert recorded["environment"] == guard.environment()
-    assert all(figure.passed for figure in guard.judge(recorded, ratios, dict, 0.25))
-
-
 def test_the_summary_counts_every_figure_with_a_bar(scripts):
     """The summary counts the figures that have a bar.
 
     Those without a bar do not count, and what was missed is told again at the end.
     """
-    _, everything, common = scripts
+    everything, common = scripts
     figures = [
         common.Figure(
             "seconds, at most a minute", 1.0, most=2.0, remark="FAIL is only a word here"
@@ -139,7 +74,7 @@ def test_all_benchmarks_are_run_by_name(scripts, tmp_path, monkeypatch, capfd):
 
     A crash counts as a failure.
     """
-    _, everything, _ = scripts
+    everything, _ = scripts
     (tmp_path / "core.py").write_text("print('ratio   1.0   at most 2   pass\\n\\nall bars met')\n")
     (tmp_path / "orders.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "scale.py").write_text("")
@@ -149,12 +84,12 @@ def test_all_benchmarks_are_run_by_name(scripts, tmp_path, monkeypatch, capfd):
         "SCRIPTS",
         everything.SCRIPTS | {"scale": everything.Script({"no_such_package": "dask"})},
     )
-    monkeypatch.setattr(sys, "argv", ["all.py", "core", "orders", "scale", "guard"])
+    monkeypatch.setattr(sys, "argv", ["all.py", "core", "orders", "scale", "fits"])
     assert everything.main() == 1
     shown = capfd.readouterr().out
     assert "1 of 1 figures with a bar meet it" in shown
     assert 'scale: left out, its extra is not installed: pip install "antithetic[dask]"' in shown
-    assert "guard: left out, there is no guard.py" in shown
+    assert "fits: left out, there is no fits.py" in shown
     assert "ended with exit status 3" in shown
     monkeypatch.setattr(sys, "argv", ["all.py", "core"])
     assert everything.main() == 0
@@ -178,7 +113,7 @@ def test_a_script_that_breaks_after_a_miss_is_in_trouble(
 
     Python exits with 1 after an exception, as the script does after a missed bar.
     """
-    _, everything, _ = scripts
+    everything, _ = scripts
     (tmp_path / "core.py").write_text(f"print('ratio   3.0   at most 2   FAIL')\n{ending}\n")
     monkeypatch.setattr(everything, "HERE", tmp_path)
     outcome = everything.run("core", quick=False)
@@ -189,7 +124,7 @@ def test_a_script_that_breaks_after_a_miss_is_in_trouble(
 
 def test_arguments_are_passed_on_and_shown(scripts, tmp_path, monkeypatch):
     """Each script receives them, and the page shows the command that was run."""
-    _, everything, _ = scripts
+    everything, _ = scripts
     told = "import sys; print('\\n'.join(sys.argv[1:])); print('\\nall bars met')"
     (tmp_path / "core.py").write_text(told)
     monkeypatch.setattr(everything, "HERE", tmp_path)
@@ -204,7 +139,7 @@ def test_arguments_are_passed_on_and_shown(scripts, tmp_path, monkeypatch):
 
 def test_a_script_that_takes_too_long_is_stopped(scripts, tmp_path, monkeypatch):
     """Its figures so far are kept, and the reason is reported."""
-    _, everything, _ = scripts
+    everything, _ = scripts
     (tmp_path / "core.py").write_text(
         "print('ratio   1.0   at most 2   pass', flush=True)\nimport time\ntime.sleep(600)\n"
     )
@@ -216,7 +151,7 @@ def test_a_script_that_takes_too_long_is_stopped(scripts, tmp_path, monkeypatch)
 
 def test_the_page_has_every_figure_and_what_was_missed(scripts, tmp_path, monkeypatch):
     """A script that is run again replaces its figures only; missed ones stand first as well."""
-    _, everything, common = scripts
+    everything, common = scripts
     figures = [
         common.Figure("a | b", 1.0, most=2.0, remark="with words, 3 of 4"),
         common.Figure("gap to 1e-3", 3.0, least=4.0, most=9.0, remark="FAIL is a word"),
@@ -255,7 +190,7 @@ def test_the_page_has_every_figure_and_what_was_missed(scripts, tmp_path, monkey
 
 def test_the_page_begins_with_the_scripts_that_did_not_finish(scripts, tmp_path, monkeypatch):
     """A script that fails or is stopped is named at the top, even if it printed no figure."""
-    _, everything, common = scripts
+    everything, common = scripts
     line = common.Figure("speed", 1.0, most=2.0).line()
     (tmp_path / "core.py").write_text("raise SystemExit(3)")
     (tmp_path / "orders.py").write_text(
@@ -276,7 +211,7 @@ def test_the_page_begins_with_the_scripts_that_did_not_finish(scripts, tmp_path,
 
 def test_a_run_is_resumed_with_the_same_code(scripts, tmp_path, monkeypatch, capfd):
     """Finished scripts are left out; those in trouble or of other code are run again."""
-    _, everything, _ = scripts
+    everything, _ = scripts
     for name in ("units", "orders", "core"):
         (tmp_path / f"{name}.py").write_text("print('\\nall bars met')\n")
     (tmp_path / "core.py").write_text("raise SystemExit(3)\n")
@@ -313,7 +248,7 @@ if hasattr(os, "sched_setaffinity"):  # Linux
         scripts, tmp_path, monkeypatch, capfd
     ):
         """Each has a core of its own; a script that is prepared there takes the results over."""
-        _, everything, _ = scripts
+        everything, _ = scripts
         cores = "import os; print(len(os.sched_getaffinity(0)), *__import__('sys').argv[1:])"
         for name in ("units", "orders", "peers"):
             (tmp_path / f"{name}.py").write_text(f"{cores}\nprint('\\nall bars met')\n")
@@ -334,7 +269,7 @@ if hasattr(os, "sched_setaffinity"):  # Linux
 
     def test_an_interruption_ends_every_script_and_keeps_the_page(scripts, tmp_path, monkeypatch):
         """After Ctrl-C no script goes on, and what was cut short does not count as an outcome."""
-        _, everything, _ = scripts
+        everything, _ = scripts
         for name in ("units", "orders", "losses"):
             (tmp_path / f"{name}.py").write_text("import time; time.sleep(600)\n")
         monkeypatch.setattr(everything, "HERE", tmp_path)
@@ -368,7 +303,7 @@ def test_random_problems_take_quick_as_all_scripts_do():
 
 def test_every_script_that_prints_figures_is_in_the_list(scripts):
     """Every script that ends with the number of missed bars is run by all.py."""
-    _, everything, _ = scripts
+    everything, _ = scripts
     texts = {path.stem: path.read_text() for path in BENCHMARKS.glob("*.py")}
     run_by_themselves = {name: text for name, text in texts.items() if "__main__" in text}
     assert {
@@ -428,7 +363,7 @@ def test_the_page_counts_races_by_the_rule_of_today(scripts, monkeypatch):
     import logistic
     import peers
 
-    _, everything, _ = scripts
+    everything, _ = scripts
     page, rows = ROOT / "docs" / "figures.md", read_rows(ROOT / "docs" / "peers.csv")
     figures = {
         "peers": [one for threads in (1, 2) for one in peers.races(rows, threads)],

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from antithetic.bench.peer import EstimatorFit
+from races.peer import EstimatorFit
 
 # Rows are read before the clock starts; NumPy and SciPy's sparse matrices are loaded by then.
 _CHILD = """

@@ -287,9 +287,8 @@ class Importance(Order):
     def draw_from(self, pool: Pool) -> Draws:
         """Apply the order to a pool."""
         follows = isinstance(self.by, str) and self.by == "gradients"
-        draws = ImportanceDraws(
-            pool, by=self.by, squares=squared_norms(pool.problem) if follows else None
-        )
+        squares = squared_norms(pool.problem) if follows else None
+        draws = ImportanceDraws(pool, by=self.by, squares=squares, follows=follows)
         draws.probabilities(None)  # numbers that do not fit are refused before the first step
         return draws
 
@@ -305,11 +304,6 @@ class ImportanceDraws(Draws):
     def is_draw(self) -> bool:
         """True: each batch is drawn."""
         return True
-
-    @property
-    def follows(self) -> bool:
-        """Whether the probabilities are those of the gradients before each epoch."""
-        return self.squares is not None
 
     def probabilities(self, slopes: NDArray[np.float64] | None) -> NDArray[np.float64]:
         """Probability of each unit, at these slopes where gradients are followed."""

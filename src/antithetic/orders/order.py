@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -67,9 +67,12 @@ class Draws:
     Attributes
     ----------
     pool : Pool
+    follows : bool, default=False
+        Whether the draws of an epoch depend on the gradients before it.
     """
 
     pool: Pool
+    follows: bool = field(default=False, kw_only=True)
 
     def batches(
         self,
@@ -87,11 +90,6 @@ class Draws:
     @property
     def is_draw(self) -> bool:
         """Whether batches are drawn at random, so that their gradient has a variance."""
-        return False
-
-    @property
-    def follows(self) -> bool:
-        """Whether the draws of an epoch depend on the gradients before it."""
         return False
 
     def variance(

@@ -49,12 +49,12 @@ class ShuffleDraws(Draws):
         slopes: NDArray[np.float64] | None = None,  # noqa: ARG002
     ) -> Batches:
         """Batches of an epoch, a pure function of the seed and the epoch."""
-        pool, rng = self.pool, self.pool.generator(epoch)
-        table, size = pool.table, pool.batch_size
+        pool = self.pool
+        table, size, rng = pool.table, pool.batch_size, np.random.default_rng((pool.seed, epoch))
         if isinstance(table, AntitheticTable):
             return shuffled_pairs(table.pairs, table.single, size, rng)
         if table is None:
-            return Batches(random_order(rng, pool.n), self.starts, size)
+            return Batches(random_order(rng, int(self.starts[-1])), self.starts, size)
         return Batches(nested_rows(table.order, table.size, rng), self.starts, size)
 
     @property

@@ -320,7 +320,8 @@ class Stratified(Order):
         strata = make_strata(
             pool.problem, pool.table, self.strata, pool.seed, batch_size=pool.batch_size
         )
-        draws = StratifiedDraws(pool, strata=strata, allocation=self.allocation)
+        follows = self.allocation == "optimal"
+        draws = StratifiedDraws(pool, strata=strata, allocation=self.allocation, follows=follows)
         draws.counts(None)  # strata that do not fit into a batch are refused before the first step
         return draws
 
@@ -336,11 +337,6 @@ class StratifiedDraws(Draws):
     def is_draw(self) -> bool:
         """True: each batch is drawn."""
         return True
-
-    @property
-    def follows(self) -> bool:
-        """Whether the allocation depends on the gradients before each epoch."""
-        return self.allocation == "optimal"
 
     def counts(self, slopes: NDArray[np.float64] | None) -> NDArray[np.intp]:
         """Units of a batch that each stratum gives."""

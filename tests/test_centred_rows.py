@@ -12,7 +12,8 @@ from scipy import sparse
 from antithetic.orders import Balanced, Shuffle
 from antithetic.orders.order import Pool
 from antithetic.problem import Problem
-from antithetic.problem.preconditioner import find_preconditioner, moments_of
+from antithetic.problem.columns import moments_of
+from antithetic.problem.preconditioner import find_preconditioner, with_spread
 from antithetic.stochastic.sgd import make_sgd
 from antithetic.stochastic.steps import InverseTime
 
@@ -26,7 +27,7 @@ WEIGHT[::7] = 0.0
 
 
 def moments(problem):
-    return moments_of(problem.X, problem.rows, problem.weight)
+    return with_spread(moments_of(problem.X, problem.weight))
 
 
 def an_epoch(problem, order, size, eta0=0.3, decay=0.1):

@@ -19,7 +19,6 @@ from antithetic import (
     SGDRegressor,
 )
 from antithetic._core import kernels
-from antithetic.exact import gap as gaps
 from antithetic.problem import Problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -168,29 +167,6 @@ def test_values_that_are_not_numbers_have_no_axes():
     """The caller is told, and nothing loops forever."""
     for wrong in (np.nan, np.inf):
         assert not kernels.along_axes(np.full((4, 4), wrong), np.empty(4), np.ones(4))
-
-
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("is_sparse", [False, True])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_gap_of_few_rows_is_that_of_many(monkeypatch, loss, is_sparse, fit_intercept):
-    """One call for a table gives the same gap as sums over the rows."""
-    problem = table_problem(loss, True)
-    rows = sparse.csr_array(X) if is_sparse else X
-    problem = Problem.build(
-        rows,
-        problem.y,
-        loss=loss,
-        l2=0.1,
-        sample_weight=WEIGHT,
-        fit_intercept=fit_intercept,
-    )
-    coef = 0.05 * np.arange(6.0)
-    short = gaps.newton_decrement(problem, coef, 0.2 * fit_intercept)
-    monkeypatch.setattr(gaps, "_ROWS_OF_A_TABLE", 0)
-    assert short == pytest.approx(
-        gaps.newton_decrement(problem, coef, 0.2 * fit_intercept), rel=1e-8
-    )
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "softmax"])

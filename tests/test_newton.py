@@ -20,7 +20,6 @@ from sklearn.linear_model import LogisticRegression
 
 import antithetic
 from antithetic.exact import l1, newton, path
-from antithetic.exact.drawing import draw_places
 from antithetic.exact.l1 import Lasso
 from antithetic.exact.linear_algebra import Factor, conjugate_gradients
 from antithetic.exact.newton import best_length
@@ -621,18 +620,6 @@ def test_no_gap_is_above_one(max_iter, l2):
     X, y, _ = draw(400, 8)
     solved = solve_problem(Problem.build(X, y, l2=l2), tol=1e-12, max_iter=max_iter)
     assert 0.0 < solved.gap <= 1.0
-
-
-@pytest.mark.parametrize("lengths", [(9000, 1000), (30, 9970), (5000, 5000)])
-def test_samples_have_many_rows_of_a_rare_class(lengths):
-    """A fifth of a sample, or all there are; what they count makes up for it."""
-    places, factors = draw_places(lengths, 1500, seed=3)
-    counts = [len(part) for part in places]
-    assert sum(counts) == 1500
-    assert min(counts) == min(min(lengths), 750 if lengths[0] == lengths[1] else 300)
-    for length, count, factor, part in zip(lengths, counts, factors, places, strict=True):
-        assert factor * count / 1500 == pytest.approx(length / 10_000)
-        assert 0 <= part.min() <= part.max() < length
 
 
 def test_a_matrix_that_is_not_finite_is_refused():

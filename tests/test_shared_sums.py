@@ -109,7 +109,7 @@ def many_classes(rows, threads):
     yield sums.curvature_above(point, along)
     yield from (sums.hessian(point), sums.hessian(point, exact=True, damping=0.3))
     yield sums.hessian_of(point, np.arange(0, K * D, 2), exact=True)
-    yield from (sums.diagonal(point), sums.class_blocks(point), sums.whitening(point, 0)[0])
+    yield from (sums.diagonal(point), sums.class_blocks(point), sums.whitening(point)[0])
     yield from (*sums._squares(point, 0.2, 0.1), sums.class_means())
     yield sums.dual_cost(point, 0.7, 0.8)
 

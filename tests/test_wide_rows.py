@@ -10,10 +10,10 @@ from antithetic import LogisticRegression, SGDClassifier, SGDRegressor
 from antithetic.estimators import planned, used_columns
 from antithetic.estimators.used_columns import UsedColumns
 from antithetic.problem import Problem
+from antithetic.problem.columns import moments_of
 from antithetic.problem.losses import LOSSES
-from antithetic.problem.objective import kernel_rows
 from antithetic.problem.penalties import ElasticNet
-from antithetic.problem.preconditioner import find_preconditioner, moments_of
+from antithetic.problem.preconditioner import find_preconditioner, with_spread
 from antithetic.stochastic import loop
 from antithetic.stochastic.gap import estimate_gap, is_surely_wide
 from antithetic.stochastic.step_search import sample_of
@@ -239,7 +239,7 @@ def test_a_sample_of_long_sparse_rows_has_fewer_of_them():
 def test_lengths_of_sparse_rows_are_those_of_dense_ones():
     """In centred columns, each in its own units, with the intercept's 1."""
     X, y = texts(200, 30, width=2**8)
-    sums = moments_of(X, kernel_rows(X), None)
+    sums = with_spread(moments_of(X, None))
     units = find_preconditioner(words_problem(X, y), sums)
     rows = units.rows(X.toarray())
     assert units.squares(X) == pytest.approx((rows**2).sum(axis=1), rel=1e-10)

@@ -134,10 +134,10 @@ class ClassBlockSums(Asking, ClassPoints):
 
         return times
 
-    def whitening(self, point: Evaluation, seed: int, *, damping: float = 0.0) -> Whitening:
+    def whitening(self, point: Evaluation, *, damping: float = 0.0) -> Whitening:
         """What the second derivatives of all classes have in common, from a sample: a round."""
-        (sample,) = self.samples([min(self.n, self.most_sampled)], seed)
-        found: Whitening = sample.sums.whitening(point, seed, damping=damping)
+        (sample,) = self.samples([min(self.n, self.most_sampled)], 0)
+        found: Whitening = sample.sums.whitening(point, damping=damping)
         return found
 
     # ---- the dual problem

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from antithetic._core import kernels
-from antithetic.problem.objective import kernel_rows
-from antithetic.problem.preconditioner import Moments, finite_moments
+from antithetic.problem.columns import moments_of
+from antithetic.problem.preconditioner import Moments, with_spread
 
 LARGEST_SEED = np.iinfo(np.int32).max
 _MANY_ENTRIES = 1 << 18  # whose check takes a noticeable part of a fit
@@ -70,8 +70,10 @@ def checked_moments(X: Any, y: Any) -> Moments | None:
     """
     if sparse.issparse(X) or not needs_no_conversion(X, y):
         return None
-    with np.errstate(over="ignore", invalid="ignore"):
-        return finite_moments(X, kernel_rows(X)) if _is_finite(y) else None
+    if not _is_finite(y):
+        return None
+    seen = moments_of(X, None)
+    return with_spread(seen) if np.isfinite(seen.mean).all() else None  # nor where a sum overflows
 
 
 def _is_finite(column: NDArray[Any]) -> bool:

@@ -26,10 +26,10 @@ from antithetic.orders.pairs import reduction_of
 from antithetic.pairing import AntitheticTable
 from antithetic.pairing.table import check_table
 from antithetic.problem import Problem, SoftmaxProblem
+from antithetic.problem.columns import moments_of
 from antithetic.problem.losses import SOFTMAX
-from antithetic.problem.objective import kernel_rows
 from antithetic.problem.penalties import ElasticNet
-from antithetic.problem.preconditioner import Moments, find_preconditioner, moments_of
+from antithetic.problem.preconditioner import Moments, find_preconditioner, with_spread
 from antithetic.stochastic import EXACT, SOLVERS, State
 from antithetic.stochastic.gap import start_of_problem
 from antithetic.stochastic.loop import Run, begin
@@ -303,7 +303,7 @@ class PlannedFit(FittedLinearModel):
             return data.columns
         if parts.n_problems == 1:  # class weights are those of one problem, and so say the same
             weight = parts.weigh(parts.target(data.y, 0), weight, 0)
-        found = moments_of(data.X, kernel_rows(data.X), weight)
+        found = with_spread(moments_of(data.X, weight))
         if is_sparse:
             problem = self._problem(data, 0)
             centred = find_preconditioner(problem, found, products=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +26,6 @@ from antithetic.exact.linear_algebra import Factor
 from antithetic.exact.sums import (
     Dual,
     Evaluation,
-    Outcome,
     Restored,
     Vector,
     Visit,
@@ -34,7 +33,7 @@ from antithetic.exact.sums import (
     effective_rows,
     line_of,
 )
-from antithetic.problem.columns import columns_of
+from antithetic.problem.columns import Columns, columns_of
 from antithetic.problem.losses import SOFTMAX
 from antithetic.problem.penalties import Penalty
 from antithetic.problem.sampling import DrawShares, importance_of
@@ -55,7 +54,6 @@ _NO_WEIGHT = np.empty(0)
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 MOST_SQUARE = 3000  # columns of a matrix of their products
 _FEW_CLASSES = 32  # of which a product with zeros costs less than to make a sparse matrix
-_FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
 _FURTHEST = 30.0  # a share of exp(-30) of one class is as good as none
 
 
@@ -263,12 +261,6 @@ class ClassSums(ClassPoints):
     def _is_far(self) -> bool:
         """Whether a column is so far from zero that products of float32 lose its digits."""
         return are_far(*self._means_and_spreads())
-
-    def scale_ratio(self) -> float:
-        """Largest size of a column, divided by a typical one; columns of zeros do not count."""
-        sizes = np.hypot(*self._means_and_spreads())
-        sizes = sizes[sizes > 0.0]
-        return float(sizes.max() / np.median(sizes)) if len(sizes) else 1.0
 
     # ---- copies, and what the labels say
 
@@ -516,22 +508,15 @@ class ClassSums(ClassPoints):
         squares[:, :f] += self.penalty.l2
         return np.concatenate([squares[:, :f].ravel(), squares[:, f:].ravel()])
 
-    def whitening(
-        self, point: Evaluation, seed: int, *, damping: float = 0.0, exact: bool = False
-    ) -> Whitening:
-        """What the second derivatives of all classes have in common, from a sample of the rows.
-
-        Products are of float32 unless they are to be exact.
-        """
+    def whitening(self, point: Evaluation, *, damping: float = 0.0) -> Whitening:
+        """What the second derivatives of all classes have in common, by products of float32."""
         above = 0.5 * damping * (1.0 - 1.0 / self.classes)
         if self.features > MOST_SQUARE:
             total, of_class = self._squares(point, damping, above)
         else:
-            some = self.some_rows(ROWS_PER_COLUMN * self.features, seed)
-            kind = np.float64 if exact else np.float32
-            total, of_class = some._mean_products(point, damping, above, kind)
-            if not (exact or np.isfinite(total).all()):
-                total, of_class = some._mean_products(point, damping, above, np.float64)
+            total, of_class = self._mean_products(point, damping, above, np.float32)
+            if not np.isfinite(total).all():
+                total, of_class = self._mean_products(point, damping, above, np.float64)
         if not np.isfinite(total).all():  # rows whose squares overflow: no matrix is of use
             total = np.ones(self.features)
         mean = float(of_class.mean())
@@ -635,23 +620,6 @@ class ClassSums(ClassPoints):
     def scales(self, point: Evaluation) -> Vector:
         """Squared unit of each weight, in curvature."""
         return self.diagonal(point)
-
-    def some_rows(self, size: int, seed: int) -> Self:
-        """Rows drawn evenly from the first to the last, whatever their class."""
-        if size >= self.n:
-            return self
-        found = self._take(spread_places(self.n, size, np.random.default_rng(seed)))
-        return self if found is None else found
-
-    def _take(self, rows: NDArray[np.intp]) -> Self | None:
-        weight = None if self.weight is None else self.weight[rows]
-        if weight is not None and not weight.any():
-            return None
-        other = copy.copy(self)
-        other.X, other.labels, other.weight = self.X[rows], self.labels[rows], weight
-        other.n, other.size = len(rows), effective_rows(len(rows), weight)
-        other._totals = None
-        return other
 
     # ---- sums
 
@@ -883,45 +851,6 @@ class ClassSums(ClassPoints):
 
     # ---- samples
 
-    def rare_columns(self, point: Evaluation) -> NDArray[np.bool_]:  # noqa: ARG002
-        """Weights of columns whose squares come from few rows, so that other rows may differ."""
-        X = self.X
-        if sparse.issparse(X):
-            rare = np.bincount(X.indices, minlength=self.features) < _FEW_ROWS
-        else:
-            centre = 0.0 if self.centre is None else self.centre
-            top = np.maximum(X.max(axis=0) - centre, centre - X.min(axis=0)).astype(np.float64)
-            squares = np.zeros(self.features)
-            for _, block in self._dense_blocks(np.float64, self._dense_parts(self.features + 1)):
-                squares += np.square(block[:, : self.features]).sum(axis=0)
-            rare = _FEW_ROWS * top * top > squares
-        return np.tile(rare, self.classes)
-
-    def near_samples(
-        self,
-        solve: Callable[[ClassSums], Outcome | None],
-        size: int,  # noqa: ARG002
-        seed: int,  # noqa: ARG002
-    ) -> Outcome | None:
-        """Call a function with these rows: samples of any size can be drawn here."""
-        return solve(self)
-
-    def sample(self, size: int, seed: int) -> ClassSums | None:
-        """Rows drawn at random, evenly from the first to the last of each class.
-
-        Fewer than five of a class are too few, and give None.
-        """
-        rng = np.random.default_rng(seed)
-        order = np.argsort(self.labels, kind="stable")
-        ends = np.cumsum(np.bincount(self.labels, minlength=self.classes))
-        chosen = []
-        for part in np.split(order, ends[:-1]):
-            many = round(size * len(part) / self.n)
-            if many < min(5, len(part)):
-                return None
-            chosen.append(part[spread_places(len(part), many, rng)])
-        return self._take(np.concatenate(chosen))
-
     def samples(self, sizes: Sequence[float], seed: int) -> list[ClassSample]:
         """Draw samples of about these many rows, by importance."""
         return [ClassSample(self, size, seed) for size in sizes]
@@ -929,8 +858,13 @@ class ClassSums(ClassPoints):
     def importance(self, seed: int) -> DrawShares:
         """Return how likely rows are drawn, which samples of all sizes share."""
         if self._importance is None:
-            self._importance = importance_of(self.problem, columns_of(self.problem), seed)
+            self._importance = importance_of(self.problem, self.seen, seed)
         return self._importance
+
+    @cached_property
+    def seen(self) -> Columns:
+        """What a pass over the rows sees of their columns."""
+        return columns_of(self.problem)
 
     @property
     def problem(self) -> SoftmaxProblem:
@@ -1153,12 +1087,6 @@ def thinned(weight: Vector, share: float, phase: float = 0.5) -> tuple[NDArray[n
     ends = np.floor(np.cumsum(chances, dtype=np.float64) + phase)
     used = np.flatnonzero(np.diff(ends, prepend=0.0))
     return used, weight[used] / chances[used]
-
-
-def spread_places(n: int, many: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Choose ``many`` of n places, one at random in each of ``many`` equal cells."""
-    cells = (np.arange(many) + rng.random(many)) * (n / many)
-    return np.minimum(cells.astype(np.intp), n - 1)
 
 
 # ---- shares of the classes

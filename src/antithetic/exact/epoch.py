@@ -19,7 +19,7 @@ from antithetic._core.schedules import INVERSE_TIME
 from antithetic.exact.class_sums import ClassSums
 from antithetic.exact.row_sums import RowSums
 from antithetic.exact.sums import Vector
-from antithetic.problem.preconditioner import find_preconditioner, moments_of
+from antithetic.problem.preconditioner import find_preconditioner, with_spread
 
 _LEAST_ROWS = 1500  # of which an epoch leads somewhere
 _DECAY = 3e-3  # mu, in units in which the loss is about as curved along all columns
@@ -39,9 +39,10 @@ def epoch_start(sums: RowSums, seed: int) -> tuple[NDArray[np.float64], float] |
     problem, loss, n, d = sums.problem, sums.loss, sums.n, sums.d
     if not sparse.issparse(problem.X) or n < _LEAST_ROWS or sums.penalty.l1 > 0.0:
         return None
+    assert sums.seen is not None
     if not (loss.classification and loss.is_bounded and sums.has_few_pairs):
         return None
-    metric = find_preconditioner(problem, moments_of(problem.X, problem.rows, problem.weight))
+    metric = find_preconditioner(problem, with_spread(sums.seen.moments))
     if not 0.0 < metric.curvature < np.inf:
         return None
     order, starts = np.random.default_rng(seed).permutation(n), np.arange(0, n + _BATCH, _BATCH)
@@ -81,7 +82,7 @@ def class_epoch_start(sums: ClassSums, seed: int) -> Vector | None:
     problem, n, d = sums.problem, sums.n, sums.d
     if n < _LEAST_ROWS or sums.penalty.l1 > 0.0:
         return None
-    metric = find_preconditioner(problem, moments_of(problem.X, problem.rows, problem.weight))
+    metric = find_preconditioner(problem, with_spread(sums.seen.moments))
     if not 0.0 < metric.curvature < np.inf:
         return None
     batch = _SMALL_BATCH if d * problem.X.dtype.itemsize <= _CACHE_BYTES else _LARGE_BATCH

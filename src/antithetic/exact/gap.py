@@ -8,30 +8,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
-from scipy.linalg.lapack import dposv
 
-from antithetic._core import kernels
-from antithetic._core.losses import LOG_LOSS
-from antithetic.exact.class_sums import MOST_SQUARE, ClassSums
-from antithetic.exact.row_sums import RowSums, evaluate
-from antithetic.exact.sums import Evaluation, Vector, diagonal_of, effective_rows
-from antithetic.problem.columns import centre_of
+from antithetic.exact.class_sums import ClassSums
+from antithetic.exact.linear_algebra import Factor, conjugate_gradients
+from antithetic.exact.many_classes import class_sums_of, shared_factor
+from antithetic.exact.row_sums import RowSums
+from antithetic.exact.sums import Evaluation, Vector
+from antithetic.problem.columns import ColumnMoments, centre_of, columns_from, moments_of
 from antithetic.problem.objective import Problem
+from antithetic.problem.overflow import DivergenceError
 from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.sampling import importance_of
 from antithetic.problem.softmax import SoftmaxProblem
 
-_ROWS_PER_COLUMN = 20  # of the sample whose Hessian is taken
+_ROWS_PER_COLUMN, _LEAST_SAMPLE = 20.0, 1000.0  # of the sample whose Hessian is taken
+_ROWS_OF_A_COLUMN = 10.0  # in a sample drawn evenly: with fewer, rows are drawn by importance
 _SHARE_OF_ROWS = 8  # the same for many classes: at least an eighth of the rows
 _MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
-_RIDGES = (1e-13, 1e-10, 1e-7, 1e-4)  # of columns of one unit
-_LEAST_OF_CLASS = 1e-3  # of a class whose chances hardly vary
 _TINY = float(np.finfo(float).tiny)
-_FEW_ROWS = 10  # of a sample, that say little of a column
-_ROWS_OF_A_TABLE, _COLUMNS_OF_A_TABLE = 1000, 128  # few enough to be taken as they are
-_LEAST_RIDGE = 1e-12  # relative to columns of one unit: far below what is asked for
-_LEAST_SHARE = 0.01  # of a column's mean square, that is left where it is centred
-_RARE = 4.0  # times the curvature that a sample has of a column
 _SLOWEST = 0.75  # factor between the falls of two doublings
 _MOST_PRODUCTS = 12
 _ENOUGH = 0.02  # of what conjugate gradients have gained, in one step or in all that would follow
@@ -54,146 +48,67 @@ def needs_products(problem: Problem) -> bool:
 
 
 def newton_decrement(
-    problem: Problem, coef: NDArray[np.generic], intercept: Any, centre: NDArray[Any] | None = None
+    problem: Problem,
+    coef: NDArray[np.generic],
+    intercept: Any,
+    columns: ColumnMoments | None = None,
 ) -> tuple[float, float]:
     r"""Objective, and half of :math:`g^T H^{-1} g`: what a Newton step would gain on a parabola.
 
-    The gradient g is that of all rows, the Hessian H that of a sample of 20 rows per column, with
-    the diagonal of all rows in columns that the sample has too few rows of. With more than 500
-    columns, a few steps of conjugate gradients on all rows replace the matrix; with many classes
-    always, see :func:`class_decrement`. Up to 1000 rows of up to 128 columns are all taken.
+    The gradient g is that of all rows, the Hessian H that of a sample of 20 rows per column, drawn
+    by importance. With more than 500 columns, a few steps of conjugate gradients on all rows
+    replace the matrix; with many classes always, see :func:`class_decrement`.
 
-    Cost: one pass over the rows, of a loss other than the logistic one more where there are rare
-    columns. What columns are centred by, if it is given, need not be their exact mean.
+    Cost: one pass over the rows; where they are sampled, one more unless ``columns``, which need
+    not be exact, are given, and another if some rows matter more than others.
     """
     if isinstance(problem, SoftmaxProblem):
         return class_decrement(problem, coef, intercept)
-    if not problem.fit_intercept:
-        centre = None
-    elif centre is None:
-        centre = centre_of(problem.X, problem.weight)
-    else:
-        centre = centre.astype(np.float64, copy=False)
-    if problem.n <= _ROWS_OF_A_TABLE and problem.d <= _COLUMNS_OF_A_TABLE:
-        return _of_a_table(problem, np.asarray(coef, np.float64), intercept, centre)
+    centre = None
+    if problem.fit_intercept:
+        centre = centre_of(problem.X, problem.weight) if columns is None else columns.mean
     sums = RowSums(problem, centre)
-    theta = sums.join(np.asarray(coef, np.float64), intercept)
-    estimate = _by_matrix if sums.columns <= _MOST_COLUMNS else _by_products
     with np.errstate(all="ignore"):
-        objective, gained = estimate(sums, theta)
-    return objective, gained if gained >= 0.0 else np.inf
+        point = sums.at(sums.join(np.asarray(coef, np.float64), intercept))
+        if not np.isfinite(point.gradient).all():
+            return point.objective, np.inf
+        if sums.columns > _MOST_COLUMNS:
+            diagonal = np.maximum(sums.diagonal(point), _TINY)
+            gained = newton_gain(partial(sums.times, point), point.gradient, lambda v: v / diagonal)
+        else:
+            gained = _by_matrix(sums, point, columns)
+    return point.objective, gained if gained >= 0.0 else np.inf
 
 
-def _by_products(sums: RowSums, theta: Vector) -> tuple[float, float]:
-    point = sums.at(theta)
-    if not np.isfinite(point.gradient).all():
-        return point.objective, np.inf
-    diagonal = np.maximum(_rough_diagonal(sums, point), np.finfo(float).tiny)
-    gained = newton_gain(partial(sums.times, point), point.gradient, lambda v: v / diagonal)
-    return point.objective, gained
-
-
-def _rough_diagonal(sums: RowSums, point: Evaluation) -> Vector:
-    """Diagonal of the Hessian, near enough for conjugate gradients.
-
-    That of sparse columns is centred as if curvatures were the same wherever a column is zero or
-    not, which saves a pass.
-    """
-    if sums.centre is None or not sparse.issparse(sums.problem.X):
-        return sums.diagonal(point)
-    curvatures = sums.judged(point)[1]
-    squares, total = np.zeros(sums.columns), float(curvatures.sum())
-    sums.problem.rows.weighted_squares(curvatures, squares[: sums.d])
-    centred = squares[: sums.d] - total * np.square(sums.centre)
-    np.maximum(centred, _LEAST_SHARE * squares[: sums.d], out=squares[: sums.d])
-    squares[sums.d] = total
-    squares /= sums.n
-    squares[: sums.d] += sums.penalty.l2
-    return squares
-
-
-def _of_a_table(
-    problem: Problem, coef: NDArray[np.float64], intercept: float, centre: Vector | None
-) -> tuple[float, float]:
-    """The same for few rows, in one call: what it takes is mostly what surrounds the sums."""
-    X = problem.X.toarray() if sparse.issparse(problem.X) else problem.X
-    n, d = X.shape
-    columns = d + 1 if problem.fit_intercept else d
-    table, point = np.ones((n, columns)), np.empty(columns)
-    ridge, point[:d] = np.full(columns, float(problem.penalty.l2)), coef
-    if centre is not None:  # centred columns are further from being collinear
-        np.subtract(X, centre, out=table[:, :d])
-        ridge[d], point[d] = 0.0, intercept + float(centre @ coef)
+def _by_matrix(sums: RowSums, point: Evaluation, columns: ColumnMoments | None) -> float:
+    """Return the decrement by the Hessian of a sample, or of all rows if these are few."""
+    size = max(_ROWS_PER_COLUMN * sums.columns, _LEAST_SAMPLE)
+    if 2.0 * size < sums.n:
+        hessian = _sampled_hessian(sums, point, columns, size)
     else:
-        table[:] = X
-    loss = problem.loss.code, problem.loss.epsilon
-    offset = np.zeros(n)
-    return kernels.newton_decrement(
-        table, problem.targets, *loss, offset, ridge, point, _LEAST_RIDGE
-    )
-
-
-def _by_matrix(sums: RowSums, theta: Vector) -> tuple[float, float]:
-    # every row of a logistic loss is curved: what is known of each row is not asked for
-    point = None if sums.loss.code == LOG_LOSS else sums.at(theta)
-    sample = _sample(sums, point)
-    if sample is None:
-        point = sums.at(theta) if point is None else point
         hessian = sums.hessian(point, exact=True)
-    else:
-        here = sample.at(theta)
-        hessian = sample.hessian(here, exact=True)
-        is_rare = _has_rare_columns(sample, here)
-        if point is None:
-            point, diagonal = evaluate(sums, theta, diagonal=is_rare)
-        elif is_rare:
-            diagonal = sums.diagonal(point)
-        if is_rare:  # of other columns, a larger diagonal would hide that they are nearly collinear
-            own = diagonal_of(hessian)
-            np.copyto(own, diagonal, where=diagonal > _RARE * own)
-    if not np.isfinite(point.gradient).all():
-        return point.objective, np.inf
-    return point.objective, 0.5 * _inverse_square(hessian, point.gradient)
+    try:
+        return 0.5 * float(point.gradient @ Factor(hessian).solve(point.gradient))
+    except DivergenceError:
+        return np.inf
 
 
-def _sample(sums: RowSums, point: Evaluation | None) -> RowSums | None:
-    """Rows enough for a Hessian, if they are less than half; None for all of them.
-
-    Where a point is given, its rows without curvature do not count.
-    """
-    curved = sums.n
-    if point is not None:
-        curved = max(1, int(np.count_nonzero(sums.judged(point)[1])))
-    wanted = _ROWS_PER_COLUMN * sums.columns * sums.n // curved
-    return sums.sample(wanted, 0) if 2 * wanted < sums.n else None
-
-
-def _inverse_square(hessian: Vector, gradient: Vector) -> float:
-    """Product of the gradient with the solution of a linear system; the matrix is changed."""
-    # columns of one unit, and a ridge far below what is asked for
-    units = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), np.finfo(float).tiny))
-    hessian *= units
-    hessian *= units[:, None]
-    diagonal_of(hessian)[:] += _LEAST_RIDGE
-    scaled = gradient * units
-    _, solution, failed = dposv(hessian.T, scaled, lower=1)
-    if failed:  # rounding made it indefinite
-        try:
-            solution = np.linalg.solve(hessian, scaled)
-        except np.linalg.LinAlgError:
-            return np.inf
-    return float(scaled @ solution)
-
-
-def _has_rare_columns(sample: RowSums, point: Evaluation) -> bool:
-    """Whether few rows of a sample make up the curvature of some column."""
-    X, curvatures = sample.problem.X, sample.judged(point)[1]
-    if sparse.issparse(X):
-        return bool(np.bincount(X.indices, minlength=sample.d).min(initial=_FEW_ROWS) < _FEW_ROWS)
-    squares = np.square(X if sample.centre is None else X - sample.centre) * curvatures[:, None]
-    sums = squares.sum(axis=0)
-    rows = sums * sums / np.maximum(np.einsum("ij,ij->j", squares, squares), np.finfo(float).tiny)
-    return bool((rows < _FEW_ROWS).any())
+def _sampled_hessian(
+    sums: RowSums, point: Evaluation, columns: ColumnMoments | None, size: float
+) -> Vector:
+    """Return the Hessian of rows drawn by how much of it each of them could be."""
+    problem, curvatures = sums.problem, sums.judged(point)[1]
+    if columns is None:
+        columns = moments_of(problem.X, problem.weight)
+    seen = columns_from(columns, np.empty(0), fit_intercept=sums.fit_intercept)
+    shares = importance_of(problem, seen, 0, enough=size / _ROWS_OF_A_COLUMN)
+    # half of the rows by how much they could matter to a column, half by how much they are curved
+    share = np.sign(curvatures)
+    share *= 0.5 * shares.share
+    share += curvatures * (0.5 / max(float(curvatures.sum()), _TINY))
+    rows, chances = shares._replace(share=share).draw(size)
+    some = RowSums(problem.take(rows), sums.centre)
+    return some.gram(curvatures[rows] * (len(rows) / sums.n) / chances, exact=True)
 
 
 # ---- many classes
@@ -202,80 +117,38 @@ def _has_rare_columns(sample: RowSums, point: Evaluation) -> bool:
 def class_decrement(problem: SoftmaxProblem, coef: Any, intercepts: Any) -> tuple[float, float]:
     r"""Objective, and half of :math:`g^T H^{-1} g`: what a Newton step would gain on a parabola.
 
-    The gradient g is that of all rows; H, the Hessian of a sample of 20 rows per column, is never
-    formed. Conjugate gradients take at most 12 products with it, in columns that are whitened by
-    what the classes share of their second derivatives; with more than 500 columns, in columns that
-    are scaled.
+    The gradient g is that of all rows; H, the Hessian of a sample of 20 rows per column drawn by
+    importance, is never formed. Conjugate gradients take at most 12 products with it, in columns
+    that are whitened by what the classes share of their second derivatives; with more than 500
+    columns, in columns that are scaled.
 
-    Cost: one pass over the rows, and some 20 over the sample.
+    Cost: three passes over the rows, and some 20 over the sample.
     """
-    sums = _class_sums(problem)
-    weights = np.asarray(coef, np.float64).reshape(problem.n_classes, problem.d)
+    labels, k = problem.y.astype(np.intp), problem.n_classes
+    given = (problem.X, labels, k, problem.penalty, problem.weight)
+    sums = class_sums_of(*given, fit_intercept=problem.fit_intercept)
+    weights = np.asarray(coef, np.float64).reshape(k, problem.d)
     point = sums.at(sums.join(weights, np.asarray(intercepts, np.float64)))
     if not np.isfinite(point.gradient).all():
         return point.objective, np.inf
-    size = max(_ROWS_PER_COLUMN * sums.features, sums.n // _SHARE_OF_ROWS)
-    # rows of little weight say little
-    sample = sums.some_rows(int(size * sums.n / effective_rows(sums.n, problem.weight)), 0)
+    size = max(_ROWS_PER_COLUMN * sums.features, sums.n / _SHARE_OF_ROWS)
+    sample = sums.samples([size], 0)[0].sums if 2.0 * size < sums.n else sums
     with np.errstate(all="ignore"):
         try:
-            solve = _solver(sample, point)
-        except ValueError:  # numbers that are not finite
+            gained = newton_gain(
+                sample.products(point.theta), point.gradient, _preconditioner(sample, point)
+            )
+        except DivergenceError:
             return point.objective, np.inf
-        gained = newton_gain(partial(sample.times, point), point.gradient, solve)
     return point.objective, gained if gained >= 0.0 else np.inf
 
 
-def _class_sums(problem: SoftmaxProblem) -> ClassSums:
-    centre = centre_of(problem.X, problem.weight) if problem.fit_intercept else None
-    given = problem.n_classes, problem.penalty, problem.weight, centre
-    return ClassSums(problem.X, problem.y.astype(np.intp), *given)
-
-
-def _solver(sums: ClassSums, point: Evaluation) -> Callable[[Vector], Vector]:
+def _preconditioner(sums: ClassSums, point: Evaluation) -> Callable[[Vector], Vector]:
     """Multiply by the inverse of a matrix near the Hessian."""
-    if _MOST_COLUMNS < sums.features <= MOST_SQUARE:
-        diagonal = np.maximum(sums.diagonal(point), _TINY)
-        return lambda vector: vector / diagonal
-    products, shares, mean = sums.whitening(point, 0, exact=True)
-    of_columns = _inverse(products, sums.penalty.l2)
-    of_classes = 1.0 / np.maximum(shares, _LEAST_OF_CLASS)
-    of_constants = of_classes / max(mean, _TINY) if sums.fit_intercept else np.empty(0)
-
-    def solve(vector: Vector) -> Vector:
-        coef = vector[: sums.d].reshape(sums.classes, sums.features)
-        found = of_columns(coef) * of_classes[:, None]
-        return np.concatenate([found.ravel(), vector[sums.d :] * of_constants])
-
-    return solve
-
-
-def _factor(matrix: Vector) -> Any:
-    """Cholesky factor, with the least ridge of some that rounding allows."""
-    for ridge in _RIDGES:
-        matrix[np.diag_indices_from(matrix)] += ridge
-        try:
-            return linalg.cho_factor(matrix, lower=True)
-        except linalg.LinAlgError:
-            continue
-    return linalg.cho_factor(np.eye(len(matrix)))
-
-
-def _inverse(products: Vector, l2: float) -> Callable[[Vector], Vector]:
-    """Multiply each row by the inverse of a matrix, or of a diagonal, with a ridge."""
-    if products.ndim == 1:
-        diagonal = np.maximum(products + l2, _TINY)
-        return lambda rows: rows / diagonal
-    roots = np.sqrt(np.maximum(products.diagonal() + l2, _TINY))  # columns of one unit
-    scaled = products / np.outer(roots, roots)
-    scaled[np.diag_indices_from(scaled)] += l2 / roots**2
-    factor = _factor(scaled)
-
-    def solve(rows: Vector) -> Vector:
-        found: Vector = linalg.cho_solve(factor, (rows / roots).T).T / roots
-        return found
-
-    return solve
+    if sums.features <= _MOST_COLUMNS:
+        return shared_factor(sums, point, 0).solve
+    diagonal = np.maximum(sums.diagonal(point), _TINY)
+    return lambda vector: vector / diagonal
 
 
 # ---- from the objectives so far
@@ -335,30 +208,14 @@ def newton_gain(
     >>> newton_gain(lambda v: 2.0 * v, np.array([2.0, 0.0]), lambda v: v)
     1.0
     """
-    left = gradient.copy()
-    direction, gained, before = solve(left), 0.0, 0.0
-    length = float(left @ direction)
-    for _ in range(_MOST_PRODUCTS):
-        product = times(direction)
-        curved = float(direction @ product)
-        if not curved > 0.0:
-            break
-        step = length / curved
-        more = 0.5 * step * length
-        gained += more
+    gains: list[float] = []
+
+    def is_enough(gain: float, _: Vector) -> bool:
+        gains.append(gain)
         # as a rule, later steps gain less, and by about the same factor each
-        if min(more, _still_to_gain(before, more)) <= _ENOUGH * gained:
-            break
-        before = more
-        left -= step * product
-        scaled = solve(left)
-        longer = float(left @ scaled)
-        direction *= longer / length
-        direction += scaled
-        length = longer
-    return gained
+        before = gains[-2] if len(gains) > 1 else 0.0
+        rest = gain * gain / (before - gain) if gain < before else np.inf
+        return min(gain, rest) <= _ENOUGH * sum(gains)
 
-
-def _still_to_gain(before: float, more: float) -> float:
-    """What all further steps would gain, if each gains less by the factor of the last two."""
-    return more * more / (before - more) if more < before else np.inf
+    conjugate_gradients(times, solve, gradient, _MOST_PRODUCTS, is_enough=is_enough)
+    return sum(gains)

@@ -79,7 +79,7 @@ def conjugate_gradients(
     given: Vector,
     most_products: int,
     left_over: float = 0.0,
-    is_enough: Callable[[Vector], bool] | None = None,
+    is_enough: Callable[[float, Vector], bool] | None = None,
 ) -> RoughSolution:
     """Solve a linear system by preconditioned conjugate gradients, roughly.
 
@@ -92,7 +92,8 @@ def conjugate_gradients(
     left_over : float, default=0.0
         Share of the first squared residual at which it ends.
     is_enough : callable, default=None
-        Called with the residual after each product; it ends if the answer is true.
+        Called after each product with what it has gained on the parabola, and with the residual;
+        it ends if the answer is true.
 
     Examples
     --------
@@ -104,10 +105,8 @@ def conjugate_gradients(
     step, rest = np.zeros(len(given)), given.copy()
     scaled = precondition(rest)
     along, squares = scaled.copy(), [float(rest @ scaled)]
-    for count in range(most_products):
+    for _ in range(most_products):
         if not squares[-1] > left_over * squares[0]:
-            break
-        if count and is_enough is not None and is_enough(rest):
             break
         product = times(along)
         curvature = float(along @ product)
@@ -118,5 +117,7 @@ def conjugate_gradients(
         rest -= length * product
         scaled = precondition(rest)
         squares.append(float(rest @ scaled))
+        if is_enough is not None and is_enough(0.5 * length * squares[-2], rest):
+            break
         along = scaled + (squares[-1] / squares[-2]) * along
     return RoughSolution(step, squares)

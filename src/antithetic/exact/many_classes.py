@@ -259,7 +259,7 @@ def shared_factor(
     some = sums
     if max(FEW_ROWS, 2.0 * _FACTOR_ROWS * sums.features) < sums.n and sums.features <= MOST_SQUARE:
         some = sums.samples([_FACTOR_ROWS * sums.features], seed)[0].sums
-    whitening = some.whitening(point, seed, damping=damping)
+    whitening = some.whitening(point, damping=damping)
     return SharedFactor(whitening, sums.penalty.l2, fit_intercept=sums.fit_intercept)
 
 

@@ -293,7 +293,7 @@ class ConjugateGradients:
             -point.gradient,
             _MOST_PRODUCTS,
             _LEFT_OVER,
-            lambda rest: float(rest @ rest) <= enough,
+            lambda _, rest: float(rest @ rest) <= enough,
         )
         slope = float(point.gradient @ solved.step)
         products = self._products + len(solved.squares) - 1

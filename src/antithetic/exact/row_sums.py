@@ -14,7 +14,6 @@ from scipy import sparse
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS, SQUARED_ERROR
 from antithetic._util.threads import add_up
-from antithetic.exact.drawing import draw_places, rows_by_class
 from antithetic.exact.linear_algebra import Factor
 from antithetic.exact.sums import (
     Dual,
@@ -35,9 +34,6 @@ from antithetic.problem.sampling import DrawShares, importance_of
 
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
-_FEW_ROWS = 50.0  # a column whose square is mostly that of so few rows is rare
-_LONG_ROWS = 10.0  # entries of a row from which on it pays to leave rows out of a Hessian
-_ROWS_PER_COLUMN = 40  # that a Hessian needs
 ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has started
 _Totals = tuple[float, float, float, float]
 _NOTHING = np.empty(0)
@@ -132,8 +128,22 @@ class RowSums:
 
     def at(self, theta: Vector) -> Evaluation:
         """Objective and gradient, in one pass over the rows."""
-        scores = np.empty(self.n)
-        totals, gradient = visit(self, theta, scores)
+        scores, gradient = np.empty(self.n), np.empty(len(theta))
+        coef, intercept = self.split(theta)
+        totals = self.problem.rows.evaluate(
+            self._targets,
+            self.loss.code,
+            self.loss.epsilon,
+            np.ascontiguousarray(coef),
+            intercept,
+            _NOTHING,  # slopes and curvatures of the rows, and moments of the columns
+            _NOTHING,
+            scores,
+            gradient[: self.d],
+            _NOTHING,
+            self.threads,
+        )
+        self.average(gradient, totals[1])
         return evaluation(self, theta, totals, gradient)._replace(scores=scores)
 
     def rounding(self, point: Evaluation) -> float:
@@ -311,25 +321,17 @@ class RowSums:
         return product
 
     def diagonal(self, point: Evaluation, *, damping: float = 0.0) -> Vector:
-        """Diagonal of :meth:`hessian`: one pass over the rows."""
-        squares = self._gram_diagonal(self._curvatures(point, damping)) / self.n
+        """Diagonal of :meth:`hessian`: two passes over the rows, one without an intercept."""
+        weight, squares = self._curvatures(point, damping), np.zeros(self.d)
+        self.problem.rows.weighted_squares(weight, squares)
+        if self.centre is not None:
+            sums, total = np.zeros(self.d), float(weight.sum())
+            self.problem.rows.combine(weight, sums, self.threads)
+            squares += self.centre * (self.centre * total - 2.0 * sums)
+            squares = np.append(squares, total)
+        squares /= self.n
         squares[: self.d] += self.penalty.l2
         return squares
-
-    def _gram_diagonal(self, weight: Vector) -> Vector:
-        """Weighted sums of the squares of centred columns."""
-        sums, squares = np.zeros(self.d), np.zeros(self.d)
-        self.problem.rows.weighted_squares(weight, squares)
-        if not self.fit_intercept:
-            return squares
-        self.problem.rows.combine(weight, sums, self.threads)
-        return self.centred_squares(sums, squares, float(weight.sum()))
-
-    def centred_squares(self, sums: Vector, squares: Vector, total: float) -> Vector:
-        """Sums of the squares of centred columns, from those of the columns as they are."""
-        if self.centre is None:
-            return squares
-        return np.append(squares + self.centre * (self.centre * total - 2.0 * sums), total)
 
     def scales(self, point: Evaluation) -> Vector:
         """Squared unit of each column: its mean square where it is not zero, in curvature.
@@ -480,37 +482,6 @@ class RowSums:
             (gram,) = add_up(sums, starts, self.threads, self.n * float(D) ** 2, D**2)
         return gram
 
-    def sample(self, size: int, seed: int) -> RowSums | None:
-        """Rows drawn at random, evenly from the first to the last of each class.
-
-        Fewer than five of a class are too few, and give None.
-        """
-        problem = self.problem
-        if size >= self.n:
-            return self
-        parts = rows_by_class(problem)
-        drawn = draw_places([len(part) for part in parts], size, seed)
-        if drawn is None:
-            return None
-        chosen, factors = drawn
-        rows = np.concatenate([part[places] for part, places in zip(parts, chosen, strict=True)])
-        weight = None if problem.weight is None else problem.weight[rows]
-        if factors[0] != 1.0:
-            counted = np.repeat(factors, [len(places) for places in chosen])
-            weight = counted if weight is None else counted * weight
-        if weight is not None and not weight.any():
-            return None
-        some = Problem(
-            problem.X[rows],
-            problem.y[rows],
-            problem.loss,
-            self.penalty,
-            weight,
-            problem.fit_intercept,
-            problem.classes,
-        )
-        return RowSums(some, self.centre, self.threads)
-
     def samples(self, sizes: Sequence[float], seed: int) -> list[RowSample]:
         """Draw samples of about these many rows, by importance."""
         return [RowSample(self, size, seed) for size in sizes]
@@ -615,22 +586,9 @@ class RowSample:
         problem = whole.problem
         self._whole, self._size, self._seed = whole, size, seed
         self.rows, probability = whole.importance(seed).draw(size)
-        many = max(1, len(self.rows))
-        self._factors = (many / problem.n) / probability  # means of these rows are those of all
-        weight = self._factors
-        if problem.weight is not None:
-            weight = weight * problem.weight[self.rows]
-        X = problem.X
-        some = Problem(
-            X[self.rows] if sparse.issparse(X) else X.take(self.rows, axis=0),
-            problem.y[self.rows],
-            problem.loss,
-            whole.penalty,
-            weight,
-            problem.fit_intercept,
-            problem.classes,
-        )
-        self.sums = RowSums(some, whole.centre, whole.threads)
+        # means of these rows are those of all
+        some = problem.take(self.rows, (max(1, len(self.rows)) / problem.n) / probability)
+        self.sums = RowSums(some, whole.centre, whole.threads).with_penalty(whole.penalty)
         self.n = len(self.rows)
 
     def with_penalty(self, penalty: Penalty) -> RowSample:
@@ -656,38 +614,6 @@ class RowSample:
         return RowSample(self._whole.with_penalty(self.sums.penalty), 2.0 * self._size, self._seed)
 
 
-def visit(
-    sums: RowSums,
-    theta: Vector,
-    predictions: Vector = _NOTHING,
-    slopes: Vector = _NOTHING,
-    curvatures: Vector = _NOTHING,
-    moments: Vector = _NOTHING,
-) -> tuple[_Totals, Vector]:
-    """Sums of losses, slopes, their squares and curvatures, and the mean gradient of the losses.
-
-    What is known of each row is written into the columns that are given, and into ``moments`` of
-    shape (2 d,) the sums of the columns and of their squares, weighted by the curvatures.
-    """
-    coef, intercept = sums.split(theta)
-    gradient = np.empty(len(theta))
-    totals = sums.problem.rows.evaluate(
-        sums.problem.targets,
-        sums.loss.code,
-        sums.loss.epsilon,
-        np.ascontiguousarray(coef),
-        intercept,
-        slopes,
-        curvatures,
-        predictions,
-        gradient[: sums.d],
-        moments,
-        sums.threads,
-    )
-    sums.average(gradient, totals[1])
-    return totals, gradient
-
-
 def evaluation(sums: RowSums, theta: Vector, totals: _Totals, gradient: Vector) -> Evaluation:
     """What a visit has found, with the penalty, which is added to the gradient."""
     (loss, _, square, curvature), l2 = totals, sums.penalty.l2
@@ -697,19 +623,3 @@ def evaluation(sums: RowSums, theta: Vector, totals: _Totals, gradient: Vector) 
         objective += 0.5 * l2 * float(coef @ coef)
     noise = square / curvature if curvature > 0.0 else 0.0
     return Evaluation(theta, objective, gradient, noise)
-
-
-def evaluate(sums: RowSums, theta: Vector, *, diagonal: bool) -> tuple[Evaluation, Vector]:
-    """Objective and gradient and, if asked for, the diagonal of the Hessian, in one pass.
-
-    Nothing is kept of each row, whose memory takes as long to get as a third of the pass. Without a
-    diagonal, the second vector is empty.
-    """
-    moments = np.empty(2 * sums.d if diagonal else 0)
-    totals, gradient = visit(sums, theta, moments=moments)
-    point = evaluation(sums, theta, totals, gradient)
-    if not diagonal:
-        return point, moments
-    squares = sums.centred_squares(moments[: sums.d], moments[sums.d :], totals[3]) / sums.n
-    squares[: sums.d] += sums.penalty.l2
-    return point, squares

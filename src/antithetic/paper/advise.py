@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -152,13 +152,7 @@ def _some_rows(problem: Problem, seed: int, many: int = _SAMPLE_ROWS) -> Problem
         rows
     ):  # none of a rare class: one will do
         rows[0] = rng.choice(np.flatnonzero(problem.y != problem.y[rows[0]]))
-    rows = np.sort(rows)
-    return replace(
-        problem,
-        X=problem.X[rows],
-        y=problem.y[rows],
-        weight=None if problem.weight is None else problem.weight[rows],
-    )
+    return problem.take(np.sort(rows))
 
 
 def _near_the_optimum(sample: Problem, batch_size: int, seed: int) -> tuple[State, float]:

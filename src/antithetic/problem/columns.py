@@ -13,6 +13,7 @@ from antithetic._util.validation import Matrix
 from antithetic.problem.objective import Problem, kernel_rows
 
 _CONSTANT = 1e-12  # of its mean square: a column whose variance is smaller is constant
+_ROWS_OF_THE_SHIFT = 64  # whose mean is near enough to the columns' that no digits cancel
 
 _Vector = NDArray[np.float64]
 
@@ -55,6 +56,7 @@ class Columns(NamedTuple):
         Weights of the classes; empty for regression.
     are_finite : bool
         Whether all sums are finite, and so all entries of rows that count.
+    moments : ColumnMoments
     """
 
     centre: _Vector
@@ -63,6 +65,7 @@ class Columns(NamedTuple):
     weight: float
     counts: _Vector
     are_finite: bool
+    moments: ColumnMoments
 
 
 def columns_of(problem: Problem) -> Columns:
@@ -82,20 +85,24 @@ def columns_of(problem: Problem) -> Columns:
 
 
 def moments_of(X: Matrix, weight: _Vector | None) -> ColumnMoments:
-    """Visit some rows once."""
+    """Visit some rows once; zeros if none of them counts."""
     n, d = X.shape
-    shift = centre_of(X, weight)  # near the middle of each column no digits cancel
+    # near the middle of each column no digits cancel; sums of sparse rows are those of the entries
+    shift = np.zeros(d) if sparse.issparse(X) else centre_of(X, weight, most=_ROWS_OF_THE_SHIFT)
     total, square = np.zeros(d), np.zeros(d)
     least, greatest = np.full(d, np.inf), np.full(d, -np.inf)
+    weights = np.empty(0) if weight is None else np.ascontiguousarray(weight)
+    kernel_rows(X).column_sums(weights, shift, total, square, least, greatest)
+    size = float(n) if weight is None else float(weight.sum())
+    if not size > 0.0:
+        return ColumnMoments(0.0, *(np.zeros(d) for _ in range(4)))
     with np.errstate(over="ignore", invalid="ignore"):
-        kernel_rows(X).column_sums(
-            np.empty(0) if weight is None else weight, shift, total, square, least, greatest
-        )
-        size = float(n if weight is None else weight.sum())
-        mean, square = total / (size or 1.0), square / (size or 1.0)
+        mean, square = total / size, square / size
         variance = square - mean * mean
-        variance[variance <= _CONSTANT * square] = 0.0
-    return ColumnMoments(size, shift + mean, variance, least, greatest)
+        is_one = (least == greatest) & np.isfinite(total)  # ends of a range skip a NaN
+        variance[is_one | (variance <= _CONSTANT * square)] = 0.0
+        mean = np.where(is_one, least, shift + mean)
+    return ColumnMoments(size, mean, variance, least, greatest)
 
 
 def joined(parts: Sequence[ColumnMoments]) -> ColumnMoments:
@@ -121,7 +128,9 @@ def joined(parts: Sequence[ColumnMoments]) -> ColumnMoments:
         for part in counted:
             apart = part.mean - mean
             variance += (part.weight / total) * (part.variance + apart * apart)
-    variance[least == greatest] = 0.0
+        is_one = (least == greatest) & np.isfinite(mean)
+        mean = np.where(is_one, least, mean)
+        variance[is_one] = 0.0
     return ColumnMoments(total, mean, variance, least, greatest)
 
 
@@ -136,7 +145,7 @@ def columns_from(seen: ColumnMoments, counts: _Vector, *, fit_intercept: bool) -
         apart = np.maximum(seen.greatest - mean, mean - seen.least)
         furthest = float((apart * apart * scale).max(initial=0.0, where=varies))
     are_finite = bool(np.isfinite(seen.mean).all() and np.isfinite(seen.variance).all())
-    return Columns(mean, scale, furthest, seen.weight, counts, are_finite)
+    return Columns(mean, scale, furthest, seen.weight, counts, are_finite, seen)
 
 
 def centre_of(

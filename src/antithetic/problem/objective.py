@@ -7,9 +7,9 @@ penalty adds no variance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,6 +123,14 @@ class Problem:
     def codes(self) -> NDArray[np.intp]:
         """Class of each row of a classification, from 0."""
         return (self.y > 0.0).astype(np.intp)
+
+    def take(self, rows: NDArray[np.intp], factor: NDArray[np.float64] | None = None) -> Self:
+        """Return some of the rows, whose weights may be multiplied."""
+        weight = factor
+        if self.weight is not None:
+            weight = self.weight[rows] * (1.0 if factor is None else factor)
+        X = self.X[rows] if sparse.issparse(self.X) else self.X.take(rows, axis=0)
+        return replace(self, X=X, y=self.y[rows], weight=weight)
 
     @property
     def n_weights(self) -> int:

@@ -23,12 +23,11 @@ from scipy import sparse
 
 from antithetic._core import kernels
 from antithetic._core.losses import HUBER
-from antithetic.problem.columns import centre_of
+from antithetic.problem.columns import ColumnMoments, joined
 from antithetic.problem.objective import Problem
 
 _RANGE = 0.1  # kappa
 _SMALL_CHUNK, _FAR_OUTSIDE = 0.01, 1000.0  # share of the rows so far, and of their spread
-_ROWS_OF_THE_SHIFT = 64  # whose mean is near enough to the columns' that no digits cancel
 
 
 class Moments(NamedTuple):
@@ -54,22 +53,15 @@ class Moments(NamedTuple):
     greatest: NDArray[np.float64]
     spread: NDArray[np.float64]
 
+    @property
+    def columns(self) -> ColumnMoments:
+        """The same without the spread."""
+        return ColumnMoments(*self[:-1])
+
     def with_more(self, other: Moments) -> Moments:
         """Moments of the rows of both. No spread becomes smaller."""
-        if not other.weight > 0.0:
-            return self
-        if not self.weight > 0.0:
-            return other
-        weight = self.weight + other.weight
-        own, share = self.weight / weight, other.weight / weight
-        with np.errstate(over="ignore", invalid="ignore"):
-            apart = other.mean - self.mean
-            variance = own * self.variance + share * other.variance + own * share * apart**2
-        least = np.minimum(self.least, other.least)
-        greatest = np.maximum(self.greatest, other.greatest)
-        mean = np.where(least == greatest, least, self.mean + share * apart)
-        spread = _spread(mean, variance, least, greatest)
-        return Moments(weight, mean, variance, least, greatest, np.maximum(self.spread, spread))
+        both = joined([self.columns, other.columns])
+        return Moments(*both, np.maximum(self.spread, _spread(both)))
 
     def without_outliers(self, chunk: Moments) -> tuple[Moments, bool]:
         """Moments of the rows of both, except in columns where a small chunk is far outside.
@@ -96,49 +88,16 @@ class Moments(NamedTuple):
         return Moments(self.weight, middle, square, self.least, self.greatest, spread)
 
 
-def _spread(
-    mean: NDArray[np.float64],
-    variance: NDArray[np.float64],
-    least: NDArray[np.float64],
-    greatest: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def _spread(seen: ColumnMoments) -> NDArray[np.float64]:
     with np.errstate(over="ignore", invalid="ignore"):
-        reach = np.maximum(greatest - mean, mean - least)
-        return np.where(least == greatest, 0.0, variance + _RANGE * reach**2)
+        reach = np.maximum(seen.greatest - seen.mean, seen.mean - seen.least)
+        spread = seen.variance + _RANGE * reach**2
+    return np.where(seen.least == seen.greatest, 0.0, spread)
 
 
-def moments_of(X: Any, rows: kernels.Rows, weight: NDArray[np.float64] | None) -> Moments:
-    """Moments of the columns, in one visit to the rows; those of weight 0 do not count."""
-    return _moments_and_sums(X, rows, weight)[0]
-
-
-def finite_moments(X: Any, rows: kernels.Rows) -> Moments | None:
-    """Moments of the columns, if all entries are finite; None too where a sum overflows."""
-    moments, sums = _moments_and_sums(X, rows, None)
-    return moments if np.isfinite(sums).all() else None
-
-
-def _moments_and_sums(
-    X: Any, rows: kernels.Rows, weight: NDArray[np.float64] | None
-) -> tuple[Moments, NDArray[np.float64]]:
-    n, d = X.shape
-    shift = np.zeros(d) if sparse.issparse(X) else centre_of(X, weight, most=_ROWS_OF_THE_SHIFT)
-    total, square = np.zeros(d), np.zeros(d)
-    least, greatest = np.full(d, np.inf), np.full(d, -np.inf)
-    weights = np.empty(0) if weight is None else np.ascontiguousarray(weight)
-    rows.column_sums(weights, shift, total, square, least, greatest)
-    counted = float(n) if weight is None else float(weight.sum())
-    if not counted > 0.0:
-        return Moments(0.0, *(np.zeros(d) for _ in range(5))), total
-    with np.errstate(over="ignore", invalid="ignore"):
-        off = total / counted
-        variance = np.maximum(0.0, square / counted - off**2)
-        middle = shift + off
-    constant = least == greatest
-    mean = np.where(constant, least, middle)
-    variance = np.where(constant, 0.0, variance)
-    spread = _spread(mean, variance, least, greatest)
-    return Moments(counted, mean, variance, least, greatest, spread), total
+def with_spread(seen: ColumnMoments) -> Moments:
+    """Add what columns are divided by."""
+    return Moments(*seen, _spread(seen))
 
 
 class Preconditioner(NamedTuple):
@@ -153,12 +112,15 @@ class Preconditioner(NamedTuple):
     curvature : float
         Of the objective along a mean row: that of the loss times the mean of ``s (sum_j P_j (x_j -
         m_j)^2 + 1)``.
+    columns : ColumnMoments or None, default=None
+        What it was made from.
     """
 
     centre: NDArray[Any]
     metric: NDArray[Any]
     products: NDArray[np.float64]
     curvature: float
+    columns: ColumnMoments | None = None
 
     def kernel(self) -> kernels.Preconditioner:
         """As the kernels see it."""
@@ -198,6 +160,7 @@ def find_preconditioner(
     curvature is infinite. Rows are scaled and not centred without an intercept, and where sparse
     rows have many classes.
     """
+    columns = moments.columns
     scales_only = problem.loss.has_classes and sparse.issparse(problem.X)
     if scales_only or not problem.fit_intercept:
         moments = moments.about_zero()
@@ -214,7 +177,7 @@ def find_preconditioner(
     held = np.isfinite(moments.spread).all() and ((metric > 0.0) == (moments.spread > 0.0)).all()
     along = float(metric.astype(np.float64) @ moments.variance) if held else np.inf
     found = _products(problem.X, centre, metric) if products else np.empty(0)
-    return Preconditioner(centre, metric, found, curvature * (along + 1.0))
+    return Preconditioner(centre, metric, found, curvature * (along + 1.0), columns)
 
 
 def step_curvature(problem: Problem) -> float:

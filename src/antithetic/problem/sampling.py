@@ -55,8 +55,15 @@ class DrawShares(NamedTuple):
         return rows, np.minimum(1.0, size * self.share[rows])
 
 
-def importance_of(problem: Problem, columns: Columns, seed: int, first: int = 0) -> DrawShares:
-    """Return how likely rows are drawn; visits them only if some matter more than others.
+def importance_of(
+    problem: Problem,
+    columns: Columns,
+    seed: int,
+    first: int = 0,
+    *,
+    enough: float | None = None,
+) -> DrawShares:
+    """Return how likely rows are drawn; visits them only if some matter much more than others.
 
     Parameters
     ----------
@@ -67,6 +74,10 @@ def importance_of(problem: Problem, columns: Columns, seed: int, first: int = 0)
     seed : int
     first : int, default=0
         Number of the first of these rows among all.
+    enough : float or None, default=None
+        Largest squared distance of an entry from its column's centre, in units of the variance, up
+        to which rows are drawn evenly: a column may then be known from as few rows as a sample has
+        times so many. None means four per column, and at least 40.
 
     Examples
     --------
@@ -79,10 +90,10 @@ def importance_of(problem: Problem, columns: Columns, seed: int, first: int = 0)
     counted = 1.0 if weight is None else weight
     share: Any = 1.0 / max(size, _LEAST)
     matter: Any = 0.0
-    if problem.loss.classification:
+    if len(columns.counts):
         part = 1.0 / (len(columns.counts) * np.maximum(columns.counts, _LEAST))
         matter = part[problem.codes]
-    if columns.furthest > d:  # else no row matters more than twice its weight
+    if columns.furthest > (max(4.0 * d, 40.0) if enough is None else enough):
         reach = np.empty(n)
         problem.rows.reach(columns.centre, columns.scale, reach)
         reach *= 1.0 / (max(size, _LEAST) * d)

@@ -17,6 +17,7 @@ from antithetic.exact.gap import (
     newton_decrement,
 )
 from antithetic.problem import Problem, SoftmaxProblem
+from antithetic.problem.columns import ColumnMoments
 from antithetic.problem.constant import best_constant, constant_of
 from antithetic.problem.losses import Loss
 from antithetic.stochastic.solver import Solution
@@ -88,18 +89,18 @@ def estimate_gap(
     solution: Solution,
     epochs: int,
     marks: Marks,
-    centre: NDArray[Any] | None = None,
+    columns: ColumnMoments | None = None,
 ) -> Gap:
     """Estimate what is left: by a Newton step, or from the objectives of the epochs.
 
-    ``centre`` are means of the columns, if they are known.
+    ``columns`` are moments of the columns, if they are known.
     """
     if problem.loss.code == PERCEPTRON:
         return NO_GAP
     start = _loss_of_a_constant(problem)
     with np.errstate(all="ignore"):
         if has_newton_decrement(problem):
-            reached, left = newton_decrement(problem, *solution, centre)
+            reached, left = newton_decrement(problem, *solution, columns)
             least_way = _NOTHING_TO_GAIN * start
         else:
             reached = problem.objective(*solution)

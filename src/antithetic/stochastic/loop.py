@@ -257,8 +257,8 @@ def with_gap(spec: Spec, run: Run) -> Run:
     run = settled(spec, run, epochs)
     solution = spec.solver.solution(run.state, run.own)
     units = spec.solver.preconditioner if isinstance(spec.solver, Sgd) else None
-    centre = None if units is None else units.centre
-    return run._replace(gap=estimate_gap(spec.problem, solution, epochs, run.marks, centre))
+    columns = None if units is None else units.columns
+    return run._replace(gap=estimate_gap(spec.problem, solution, epochs, run.marks, columns))
 
 
 class Patience(NamedTuple):

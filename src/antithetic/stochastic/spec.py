@@ -14,7 +14,8 @@ from antithetic.orders import Order, Uniform
 from antithetic.orders.order import Draws, Pool
 from antithetic.orders.units import Table
 from antithetic.problem import Problem
-from antithetic.problem.preconditioner import Preconditioner, find_preconditioner, moments_of
+from antithetic.problem.columns import moments_of
+from antithetic.problem.preconditioner import Preconditioner, find_preconditioner, with_spread
 from antithetic.stochastic import SOLVERS, Solver, check_solver, make_solver
 from antithetic.stochastic.sgd import Sgd
 from antithetic.stochastic.solver import Choice
@@ -144,7 +145,7 @@ def make_spec(
     if isinstance(steps, Auto) and steps.precondition and isinstance(made, Sgd):
         _check_preconditioned(problem, made)
         if preconditioner is None:
-            moments = moments_of(problem.X, problem.rows, problem.weight)
+            moments = with_spread(moments_of(problem.X, problem.weight))
             preconditioner = find_preconditioner(problem, moments)
         made = replace(made, preconditioner=preconditioner)
     choices = (order, solver, made, steps, stop, measures, seed, batch_size, noise)

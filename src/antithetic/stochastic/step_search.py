@@ -213,11 +213,8 @@ def sample_of(problem: Problem, seed: int) -> Problem:
     rows, factor = np.concatenate(drawn), np.concatenate(factors)
     order = np.argsort(rows)
     rows, factor = rows[order], factor[order] * len(rows) / problem.n
-    weight = factor if problem.weight is None else problem.weight[rows] * factor
     # factors that are 1 up to rounding are left out: losses without weights are added up faster
-    return replace(
-        problem, X=problem.X[rows], y=problem.y[rows], weight=weight if weighted else None
-    )
+    return problem.take(rows, factor if weighted else None)
 
 
 def _rows_wanted(problem: Problem) -> int:
@@ -343,7 +340,7 @@ def pays(
     rows = rng.permutation(problem.n)[: 2 * _ROWS_OF_A_TRIAL]
     if len(rows) < 2:
         return False
-    seen, others = (_rows_of(problem, np.sort(part)) for part in np.array_split(rows, 2))
+    seen, others = (problem.take(np.sort(part)) for part in np.array_split(rows, 2))
     longest = longest_step(seen, batch_size)
     batches = shuffled_rows(seen.n, min(batch_size, seen.n), seed, OWN_EPOCHS)
 
@@ -369,11 +366,6 @@ def _is_off_centre(problem: Problem, preconditioner: Preconditioner) -> bool:
     mean_weight = 1.0 if problem.weight is None else float(problem.weight.mean())
     spread = preconditioner.curvature / (step_curvature(problem) * mean_weight)
     return away >= _OFF_CENTRE * spread
-
-
-def _rows_of(problem: Problem, rows: NDArray[np.intp]) -> Problem:
-    weight = None if problem.weight is None else problem.weight[rows]
-    return replace(problem, X=problem.X[rows], y=problem.y[rows], weight=weight)
 
 
 def _first_step(sample: Problem, preconditioner: Preconditioner, batch_size: int) -> float:

@@ -122,6 +122,10 @@ class RowSums:
 
     def constant(self) -> tuple[float, float]:
         """Best prediction without weights, and its mean loss."""
+        return self._constant
+
+    @cached_property
+    def _constant(self) -> tuple[float, float]:
         if not self.fit_intercept:
             return 0.0, self.problem.loss_at_zero()
         return best_constant(self.loss, self.problem.y, self.problem.weight)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from antithetic.problem.losses import Loss
 
-_MOST_STEPS = 100
+_MOST_STEPS, _ROUNDING = 200, 1e-15  # of the search for a slope of zero; of its range
 _FURTHEST = 30.0  # a class with a share below exp(-30) is treated as absent
 
 
@@ -90,7 +90,11 @@ def _log_odds(negative: float, positive: float) -> tuple[float, float]:
 
 
 def _bisect(loss: Loss, y: NDArray[np.float64], shares: NDArray[np.float64]) -> float:
-    """The prediction at which the sum of the slopes, which never decreases, changes sign."""
+    """The prediction at which the sum of the slopes, which never decreases, changes sign.
+
+    Straight lines between both ends find it in some ten steps if the loss is smooth; after one that
+    left more than half of the way, the next step halves it.
+    """
     low, high = float(y.min()), float(y.max())
     if not shares.any() or low == high:
         return low if not loss.classification else 0.0
@@ -98,12 +102,21 @@ def _bisect(loss: Loss, y: NDArray[np.float64], shares: NDArray[np.float64]) -> 
     def slope(p: float) -> float:
         return float(shares @ loss.slope(y, np.full(len(y), p)))
 
+    below, above = slope(low), slope(high)
+    enough = _ROUNDING * (above - below) if loss.is_smooth else -1.0
+    is_slow = True
     for _ in range(_MOST_STEPS):
-        middle = 0.5 * low + 0.5 * high
+        width = 0.5 * high - 0.5 * low
+        straight = low + (high - low) * (below / (below - above)) if below < above else low
+        middle = low + width if is_slow or not low < straight < high else straight
         if not low < middle < high:
             break
-        if slope(middle) < 0.0:
-            low = middle
+        found = slope(middle)
+        if abs(found) <= enough:
+            return middle
+        if found < 0.0:
+            low, below = middle, found
         else:
-            high = middle
-    return high if abs(slope(high)) <= abs(slope(low)) else low
+            high, above = middle, found
+        is_slow = not is_slow and high - low > width
+    return high if abs(above) <= abs(below) else low

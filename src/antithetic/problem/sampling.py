@@ -28,6 +28,7 @@ from antithetic.problem.objective import Problem
 
 _Vector = NDArray[np.float64]
 _LEAST = 1e-300  # weight of a class that has none
+_FAIR = 0.5  # of an equal share of the weight: classes that have so much are drawn as they come
 
 
 class DrawShares(NamedTuple):
@@ -89,14 +90,14 @@ def importance_of(
     n, d, weight, size = problem.n, problem.d, problem.weight, columns.weight
     counted = 1.0 if weight is None else weight
     share: Any = 1.0 / max(size, _LEAST)
-    matter: Any = 0.0
-    if len(columns.counts):
+    matter: Any = share
+    if len(columns.counts) and columns.counts.min() < _FAIR * size / len(columns.counts):
         part = 1.0 / (len(columns.counts) * np.maximum(columns.counts, _LEAST))
         matter = part[problem.codes]
     if columns.furthest > (max(4.0 * d, 40.0) if enough is None else enough):
         reach = np.empty(n)
         problem.rows.reach(columns.centre, columns.scale, reach)
-        reach *= 1.0 / (max(size, _LEAST) * d)
+        reach *= share / d
         matter = np.maximum(reach, matter, out=reach)
     share = np.broadcast_to(0.5 * counted * (matter + share), n)
     return DrawShares(np.ascontiguousarray(share), seed, first)

@@ -221,10 +221,7 @@ def cumulative_threshold(weight, received, charged):
 
 
 def evaluate(X, y, weight, loss, coef, intercept):
-    """Weighted loss, slope, squared slope and curvature in all; those of rows; the gradient.
-
-    Last come the sums of the columns and of their squares, weighted by the curvatures.
-    """
+    """Weighted loss, slope, squared slope and curvature in all; those of rows; the gradient."""
     X = np.asarray(X, dtype=float)
     p = X @ coef + intercept
     losses, slopes = loss.value(y, p), loss.slope(y, p)
@@ -232,8 +229,7 @@ def evaluate(X, y, weight, loss, coef, intercept):
     if weight is not None:
         losses, slopes, curvatures = weight * losses, weight * slopes, weight * curvatures
     totals = losses.sum(), slopes.sum(), slopes @ slopes, curvatures.sum()
-    moments = np.concatenate([curvatures @ X, curvatures @ X**2])
-    return totals, slopes, curvatures, p, X.T @ slopes, moments
+    return totals, slopes, curvatures, p, X.T @ slopes
 
 
 def curvature(loss, y, p):

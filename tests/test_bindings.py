@@ -181,7 +181,6 @@ def evaluate(_dtype):
         "intercept": 0.0,
         **columns,
         "gradient": np.empty(D),
-        "moments": np.empty(2 * D),
         "threads": 2,
     }
 
@@ -337,7 +336,6 @@ FUNCTIONS = {
             "hessian": np.zeros((D, D)),
         }
     ),
-    "newton_decrement": lambda: table_problem() | {"point": np.zeros(D), "least_ridge": 1e-12},
     "columns_rise": lambda: {
         "indices": np.arange(N, dtype=np.int32),
         "indptr": np.array([0, 3, N], dtype=np.int32),

@@ -44,7 +44,7 @@ def evaluate(n, slopes, threads):
     rows = kernels.Rows.dense(np.zeros((n, D), dtype=np.float32))
     targets = kernels.Targets(np.ones(n), np.empty(0))
     empty, found = np.empty(0), np.empty(D)
-    rows.evaluate(targets, 0, 0.0, np.zeros(D), 0.0, slopes, empty, empty, found, empty, threads)
+    rows.evaluate(targets, 0, 0.0, np.zeros(D), 0.0, slopes, empty, empty, found, threads)
 
 
 def test_only_the_main_thread_takes_the_lock_to_look_for_ctrl_c():

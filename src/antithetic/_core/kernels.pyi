@@ -157,7 +157,6 @@ class Rows:
         curvatures: _Column,
         predictions: _Column,
         gradient: _Column,
-        moments: _Column,
         threads: int,
     ) -> tuple[float, float, float, float]: ...
     def visit_after_step(
@@ -257,16 +256,6 @@ def newton_on_table(
     point: _Column,
     hessian: NDArray[np.float64],
 ) -> None: ...
-def newton_decrement(
-    table: NDArray[np.float64],
-    targets: Targets,
-    loss: int,
-    epsilon: float,
-    offset: _Column,
-    ridge: _Column,
-    point: _Column,
-    least_ridge: float,
-) -> tuple[float, float]: ...
 def minimise_products(
     products: NDArray[np.float64], l2: float, has_intercept: bool, rounding: float, point: _Column
 ) -> tuple[float, float, float] | None: ...

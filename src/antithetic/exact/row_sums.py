@@ -140,11 +140,10 @@ class RowSums:
             self.loss.epsilon,
             np.ascontiguousarray(coef),
             intercept,
-            _NOTHING,  # slopes and curvatures of the rows, and moments of the columns
+            _NOTHING,  # slopes and curvatures of the rows
             _NOTHING,
             scores,
             gradient[: self.d],
-            _NOTHING,
             self.threads,
         )
         self.average(gradient, totals[1])

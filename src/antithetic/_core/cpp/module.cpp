@@ -260,10 +260,10 @@ void solve_buckets(const BoundRows& rows, const AnyColumn& scale, const ReadColu
 auto evaluate_rows(const BoundRows& rows, const BoundTargets& targets, int loss, double epsilon,
                    const ReadColumn<double>& coef, double intercept, const Column<double>& slopes,
                    const Column<double>& curvatures, const Column<double>& predictions,
-                   const Column<double>& gradient, const Column<double>& moments, Index threads) {
+                   const Column<double>& gradient, Index threads) {
   const Visit visit{write(slopes), write(curvatures), write(predictions)};
   const EvaluateArguments given{targets.get(), Loss{loss, epsilon}, read(coef),     intercept,
-                                visit,         write(gradient),     write(moments), threads};
+                                visit,         write(gradient),     threads};
   Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
   const auto found = rows.rows->evaluate(given, pulse);
@@ -471,18 +471,6 @@ void newton_on_few_rows(const ReadTable<double>& table, const BoundTargets& targ
   Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;
   newton_on_table(problem, NewtonRule{steps, enough, least_ridge}, at, out, pulse);
-}
-
-auto newton_decrement_of_few_rows(const ReadTable<double>& table, const BoundTargets& targets,
-                                  int loss, double epsilon, const ReadColumn<double>& offset,
-                                  const ReadColumn<double>& ridge, const ReadColumn<double>& point,
-                                  double least_ridge) {
-  const auto problem = table_problem(table, targets, loss, epsilon, offset, ridge);
-  require(length(read(point)) == problem.k, "point: one per column");
-  const auto at = read(point);
-  nb::gil_scoped_release unlocked;
-  const auto found = newton_decrement_of_table(problem, at, least_ridge);
-  return std::make_tuple(found.objective, found.decrement);
 }
 
 std::optional<std::tuple<double, double, double>> minimum_of_products(
@@ -976,7 +964,7 @@ void bind(nb::module_& m, const char* isa) {
       .def("evaluate", &evaluate_rows, nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"),
            nb::arg("coef").noconvert(), nb::arg("intercept"), nb::arg("slopes").noconvert(),
            nb::arg("curvatures").noconvert(), nb::arg("predictions").noconvert(),
-           nb::arg("gradient").noconvert(), nb::arg("moments").noconvert(), nb::arg("threads"))
+           nb::arg("gradient").noconvert(), nb::arg("threads"))
       .def("visit_after_step", &visit_rows_after_step, nb::arg("targets"), nb::arg("loss"),
            nb::arg("epsilon"), nb::arg("coef").noconvert(), nb::arg("intercept"),
            nb::arg("before").noconvert(), nb::arg("after").noconvert(), nb::arg("sums").noconvert(),
@@ -1102,9 +1090,6 @@ void bind(nb::module_& m, const char* isa) {
         nb::arg("loss"), nb::arg("epsilon"), nb::arg("offset").noconvert(),
         nb::arg("ridge").noconvert(), nb::arg("steps"), nb::arg("enough"), nb::arg("least_ridge"),
         nb::arg("point").noconvert(), nb::arg("hessian").noconvert());
-  m.def("newton_decrement", &newton_decrement_of_few_rows, nb::arg("table").noconvert(),
-        nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"), nb::arg("offset").noconvert(),
-        nb::arg("ridge").noconvert(), nb::arg("point").noconvert(), nb::arg("least_ridge"));
   m.def("minimise_products", &minimum_of_products, nb::arg("products").noconvert(), nb::arg("l2"),
         nb::arg("has_intercept"), nb::arg("rounding"), nb::arg("point").noconvert());
   m.def("along_axes", &components_along_axes, nb::arg("matrix").noconvert(),

@@ -116,7 +116,7 @@ struct EvaluateArguments {
   std::span<const double> coef;
   double intercept;
   Visit visit;
-  std::span<double> gradient, moments;
+  std::span<double> gradient;
   Index threads;
 };
 

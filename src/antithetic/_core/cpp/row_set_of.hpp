@@ -168,19 +168,13 @@ class RowSetOf : public RowSet {
     require(0 <= given.loss.code && given.loss.code < loss_count, "the loss is not known");
     require(length(given.coef) == rows_.d, "coef: shape (d,)");
     require(length(given.gradient) == rows_.d, "gradient: shape (d,)");
-    require(given.moments.empty() || length(given.moments) == 2 * rows_.d,
-            "moments: two rows of d");
     for (const auto& column :
          {given.visit.slopes, given.visit.curvatures, given.visit.predictions}) {
       require(column.empty() || length(column) == rows_.n,
               "slopes, curvatures and predictions: one per row");
     }
-    if (given.moments.empty()) {
-      return antithetic::evaluate(rows_, given.targets, given.loss, given.coef, given.intercept,
-                                  given.visit, given.gradient, given.threads, pulse);
-    }
-    return evaluate_with_moments(rows_, given.targets, given.loss, given.coef, given.intercept,
-                                 given.visit, given.gradient, given.moments, given.threads, pulse);
+    return antithetic::evaluate(rows_, given.targets, given.loss, given.coef, given.intercept,
+                                given.visit, given.gradient, given.threads, pulse);
   }
 
   std::pair<Totals, Expected> visit_after_step(const StepVisitArguments& given,

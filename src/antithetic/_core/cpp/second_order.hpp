@@ -206,44 +206,6 @@ void add_rows(const CsrRows<Real>& rows, Index start, Index many, const double* 
   }
 }
 
-// Sums of each column: of its entries with the slopes and with the curvatures, and of their squares
-// with the curvatures.
-template <class Real>
-void add_moments(const DenseRows<Real>& rows, Index start, Index many, const PredictionBlock& block,
-                 Padded& sum) {
-  const Index d = rows.d;
-  double* ANTITHETIC_RESTRICT gradient = sum.data();
-  double* ANTITHETIC_RESTRICT sums = gradient + d;
-  double* ANTITHETIC_RESTRICT squares = sums + d;
-  for (Index k = 0; k < many; ++k) {
-    const Real* x = rows.row(start + k);
-    const double slope = block.slopes[k], curvature = block.curvatures[k];
-    for (Index j = 0; j < d; ++j) {
-      const double entry = static_cast<double>(x[j]), part = curvature * entry;
-      gradient[j] += slope * entry;
-      sums[j] += part;
-      squares[j] += part * entry;
-    }
-  }
-}
-
-// Of sparse rows the sums of a column are side by side, followed by zero: an entry changes one
-// place in memory.
-template <class Real>
-void add_moments(const CsrRows<Real>& rows, Index start, Index many, const PredictionBlock& block,
-                 Padded& sum) {
-  double* columns = sum.data();
-  for (Index k = 0; k < many; ++k) {
-    const double of_entries[4] = {block.slopes[k], block.curvatures[k]};
-    const double of_squares[4] = {0.0, 0.0, block.curvatures[k]};
-    const auto first = block_at<4>(of_entries), second = block_at<4>(of_squares);
-    rows.for_each(start + k, [&](Index j, Real value) {
-      const auto entry = static_cast<double>(value);
-      put(columns + 4 * j, block_at<4>(columns + 4 * j) + entry * (first + entry * second));
-    });
-  }
-}
-
 // ---- blocks of rows
 
 // A block of rows from `start` on, and the sum that its thread adds to.
@@ -272,16 +234,16 @@ void over_blocks(const RowAccess& rows, Index threads, std::span<double> total, 
 
 // ---- what is asked
 
-// Judge all rows at some weights; add(start, many, block, sum) adds each block to what is summed
-// up.
-template <class RowAccess, class Add>
-Totals judge_rows(const RowAccess& rows, const Targets& targets, const Loss& loss,
-                  std::span<const double> coef, double intercept, const Visit& visit,
-                  std::span<double> total, Index threads, Pulse& pulse, const Add& add) {
+// Sums over all rows of the weighted losses, slopes, squared slopes and curvatures at some weights,
+// and of the gradients.
+template <class RowAccess>
+Totals evaluate(const RowAccess& rows, const Targets& targets, const Loss& loss,
+                std::span<const double> coef, double intercept, const Visit& visit,
+                std::span<double> gradient, Index threads, Pulse& pulse) {
   const Padded w(coef.data(), rows.d);
   threads = std::clamp<Index>(threads, 1, std::max<Index>(1, rows.n));
   std::vector<Totals> totals(static_cast<std::size_t>(threads));
-  over_blocks(rows, threads, total, pulse, [&](Index start, Index many, Index t, Padded& sum) {
+  over_blocks(rows, threads, gradient, pulse, [&](Index start, Index many, Index t, Padded& sum) {
     PredictionBlock block;
     products(rows, start, many, w, block.predictions);
     for (Index k = 0; k < many; ++k) block.predictions[k] += intercept;
@@ -292,45 +254,11 @@ Totals judge_rows(const RowAccess& rows, const Targets& targets, const Loss& los
     keep(block.slopes, visit.slopes);
     keep(block.curvatures, visit.curvatures);
     keep(block.predictions, visit.predictions);
-    add(start, many, block, sum);
+    add_rows(rows, start, many, block.slopes, sum);
   });
   Totals all;
   for (const auto& part : totals) all.add(part);
   return all;
-}
-
-// Sums over all rows of the weighted losses, slopes, squared slopes and curvatures at some weights,
-// and of the gradients.
-template <class RowAccess>
-Totals evaluate(const RowAccess& rows, const Targets& targets, const Loss& loss,
-                std::span<const double> coef, double intercept, const Visit& visit,
-                std::span<double> gradient, Index threads, Pulse& pulse) {
-  return judge_rows(rows, targets, loss, coef, intercept, visit, gradient, threads, pulse,
-                    [&](Index start, Index many, const PredictionBlock& block, Padded& sum) {
-                      add_rows(rows, start, many, block.slopes, sum);
-                    });
-}
-
-// The same, and sums of the columns and then of their squares, weighted by the curvatures.
-template <class RowAccess>
-Totals evaluate_with_moments(const RowAccess& rows, const Targets& targets, const Loss& loss,
-                             std::span<const double> coef, double intercept, const Visit& visit,
-                             std::span<double> gradient, std::span<double> moments, Index threads,
-                             Pulse& pulse) {
-  std::vector<double> all(4 * gradient.size());
-  const auto totals = judge_rows(rows, targets, loss, coef, intercept, visit, all, threads, pulse,
-                                 [&](Index start, Index many, const PredictionBlock& block,
-                                     Padded& sum) { add_moments(rows, start, many, block, sum); });
-  const std::size_t d = gradient.size();
-  const auto at = [&](std::size_t j, std::size_t k) {
-    return RowAccess::is_sparse ? all[4 * j + k] : all[k * d + j];
-  };
-  for (std::size_t j = 0; j < d; ++j) {
-    gradient[j] = at(j, 0);
-    moments[j] = at(j, 1);
-    moments[d + j] = at(j, 2);
-  }
-  return totals;
 }
 
 // sum_i factors_i x_i

@@ -73,22 +73,6 @@ bool newton_step(TableState& state, const NewtonRule& rule, const std::vector<do
 
 }  // namespace
 
-NewtonEstimate newton_decrement_of_table(const TableProblem& problem, std::span<const double> point,
-                                         double least_ridge) {
-  TableState state(problem);
-  const std::vector<double> at(point.begin(), point.end());
-  const double objective = state.evaluate(at);
-  const auto gradient = state.gradient(at);
-  ScaledFactor factor(problem.k);
-  state.hessian(factor.matrix());
-  if (!factor.take(least_ridge)) return {objective, infinity};
-  auto step = gradient;
-  factor.solve(step);
-  double gained = 0.0;
-  for (std::size_t j = 0; j < step.size(); ++j) gained += 0.5 * gradient[j] * step[j];
-  return {objective, gained >= 0.0 ? gained : infinity};
-}
-
 void newton_on_table(const TableProblem& problem, const NewtonRule& rule, std::span<double> point,
                      std::span<double> hessian, Pulse& pulse) {
   TableState state(problem);

@@ -26,15 +26,6 @@ struct NewtonRule {
 void newton_on_table(const TableProblem& problem, const NewtonRule& rule, std::span<double> point,
                      std::span<double> hessian, Pulse& pulse);
 
-struct NewtonEstimate {
-  double objective, decrement;
-};
-
-// Objective at a point, and half of g' H^-1 g, what Newton's step would gain on a parabola;
-// infinite where the Hessian cannot be factorised. The ridge is that of columns of length 1.
-NewtonEstimate newton_decrement_of_table(const TableProblem& problem, std::span<const double> point,
-                                         double least_ridge);
-
 // Eigenvalues of a symmetric matrix, and the components of a vector along its axes. The axes are
 // not formed: Householder's reflections and the rotations of the QL algorithm turn the vector
 // alone. False if the iterations do not converge.

@@ -110,7 +110,7 @@ def replaced(place: Any, **others: Any) -> Iterator[None]:
 
 def without_samples() -> Any:
     """Start on all rows."""
-    return replaced(path, plan_samples=lambda _n, _d: SamplePlan((), gives_hessians=False))
+    return replaced(path, plan_samples=lambda *_, **__: SamplePlan((), gives_hessians=False))
 
 
 def with_newton() -> Any:

@@ -130,10 +130,12 @@ def test_the_order_of_the_rows_does_no_harm(order):
 
 
 def test_few_rows_have_no_sample_and_many_rows_lend_its_hessian():
-    """With fewer than 1200 rows per column, and with few columns, all rows give the Hessians."""
+    """With fewer than 2400 rows per column, and with few columns, all rows give the Hessians."""
     assert plan_samples(1400, 3).sizes == ()
     assert plan_samples(10_000, 6000).sizes == ()
     assert not plan_samples(20_000, 50).gives_hessians
     assert plan_samples(20_000, 50).sizes
-    assert plan_samples(100_000, 50).gives_hessians
+    assert not plan_samples(100_000, 50).gives_hessians
+    assert plan_samples(200_000, 50).gives_hessians
+    assert not plan_samples(200_000, 50, has_l1=True).gives_hessians
     assert not plan_samples(100_000, 5).gives_hessians

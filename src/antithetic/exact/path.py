@@ -376,7 +376,7 @@ def begin(sums: RowSums, goal: Goal, effort: Effort, is_given: bool) -> Start:
         if is_given:
             return Start(None, model, (), (GIVEN, why))
         return _begin_with_dual(sums, goal, effort, model, why)
-    plan = plan_samples(sums.n, sums.d)
+    plan = plan_samples(sums.n, sums.d, has_l1=sums.penalty.l1 > 0.0)
     if is_given:
         return Start(None, _on_sample(sums, model, effort, plan), (), (GIVEN, why))
     if sums.is_quadratic and not sums.penalty.l1:

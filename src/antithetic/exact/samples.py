@@ -14,8 +14,11 @@ from antithetic.exact.sums import hessian_visits
 _LEAST_ROWS = 1500  # fewer are not worth a sample
 _ROWS_PER_COLUMN, _LEAST_SAMPLE = 400.0, 2000.0
 _FEW_PER_COLUMN = 150.0  # if the Hessian of so many costs more than a visit to all rows
-_CHEAP_VISITS = 1.2  # of a Hessian of all rows, which is then taken instead
+# Visits that a Hessian of all rows may cost to be taken in any case; more with an L1 penalty, whose
+# bound on the gap is loose with the Hessian of a sample.
+_CHEAP_VISITS, _CHEAP_WITH_L1 = 1.2, 4.0
 _LARGEST_SHARE = 1.0 / 3.0  # of the rows in a sample
+_LARGEST_WITH_HESSIANS = 1.0 / 6.0  # in one whose Hessians cost less than one of all rows
 _LEAST_PER_COLUMN = 2.0
 _FIRST_ROWS, _FIRST_PER_COLUMN, _FIRST_SHARE = 500.0, 20.0, 1.0 / 64.0
 _LEAST_GROWTH = 1.5  # from the first sample to the second
@@ -36,7 +39,7 @@ class SamplePlan(NamedTuple):
     gives_hessians: bool
 
 
-def plan_samples(n: int, d: int) -> SamplePlan:
+def plan_samples(n: int, d: int, *, has_l1: bool = False) -> SamplePlan:
     """Choose the samples of n rows.
 
     Examples
@@ -46,11 +49,12 @@ def plan_samples(n: int, d: int) -> SamplePlan:
     >>> plan_samples(1000, 50).sizes
     ()
     """
-    most = _LARGEST_SHARE * n
+    most, visits = _LARGEST_SHARE * n, hessian_visits(d)
     size = max(_ROWS_PER_COLUMN * d, _LEAST_SAMPLE)
-    gives_hessians = size <= most and hessian_visits(d) > _CHEAP_VISITS
-    if gives_hessians and hessian_visits(d) * size > n:
+    gives_hessians = size <= most and visits > (_CHEAP_WITH_L1 if has_l1 else _CHEAP_VISITS)
+    if gives_hessians and visits * size > n:
         size = max(_FEW_PER_COLUMN * d, _LEAST_SAMPLE)
+    gives_hessians = gives_hessians and size <= _LARGEST_WITH_HESSIANS * n
     size = min(size, most)
     if n < _LEAST_ROWS or most < _LEAST_PER_COLUMN * d:
         return SamplePlan((), gives_hessians=False)

@@ -7,7 +7,7 @@ import pytest
 import reference
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
+from kernel_rows import KINDS, SHAPES, draw, make_rows, weights_of
 
 from antithetic._core import kernels
 from antithetic.problem import Problem
@@ -16,37 +16,6 @@ from antithetic.problem.losses import LOSSES
 pytestmark = [pytest.mark.kernel, pytest.mark.sanitized]
 
 SMOOTH = [name for name, loss in LOSSES.items() if loss.is_smooth]
-KINDS = [
-    pytest.param(
-        (dtype, index), id=f"{dtype.__name__}-{'dense' if index is None else index.__name__}"
-    )
-    for dtype in (np.float64, np.float32)
-    for index in (None, np.int32, np.int64)
-]
-SHAPES = [
-    *((n, d) for n in range(1, 10) for d in (1, 3, 8, 9)),
-    *((n, 7) for n in (15, 16, 17, 63, 64, 65, 255, 256, 257, 1027)),
-    *((37, d) for d in (2, 4, 15, 16, 17, 31, 512, 2048, 2049)),
-    (3, 0),
-]
-
-
-def make_rows(X, index):
-    """Rows as the kernels have them, each dense array one that ends where its memory ends."""
-    if index is None:
-        return kernels.Rows.dense(np.array(X))
-    S = sparse.csr_array(X)
-    return kernels.Rows.csr(S.data, S.indices.astype(index), S.indptr.astype(index), X.shape[1])
-
-
-def draw(n, d, dtype, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
-    return X.astype(dtype), rng
-
-
-def weights_of(rng, n):
-    return rng.uniform(0.5, 2.0, size=n) * (rng.random(n) < 0.7)
 
 
 def targets_of(loss, rng, n, weight):

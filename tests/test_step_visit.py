@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import reference_dual as reference
-from scipy import sparse
+from kernel_rows import KINDS, SHAPES, draw, make_rows, weights_of
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS, TWEEDIE
@@ -20,41 +20,12 @@ NONE = np.empty(0)
 SMOOTH = {name: loss for name, loss in LOSSES.items() if loss.is_smooth}
 SMOOTH |= {loss.name: loss for loss in map(Tweedie, (1.0, 1.3, 2.0))}
 ANY = pytest.mark.parametrize("loss", SMOOTH.values(), ids=SMOOTH)
-KINDS = [
-    pytest.param((dtype, index), id=f"{dtype.__name__}-{getattr(index, '__name__', 'dense')}")
-    for dtype in (np.float64, np.float32)
-    for index in (None, np.int32, np.int64)
-]
-SHAPES = [
-    *((n, d) for n in (1, 2, 4, 5, 9) for d in (1, 3, 8, 9)),
-    *((n, 7) for n in (15, 16, 17, 255, 256, 257, 1027)),
-    *((37, d) for d in (2, 15, 16, 17, 512, 2049)),
-    (3, 0),
-]
-
-
-def make_rows(X, index):
-    """Rows as the kernels have them, each dense array one that ends where its memory ends."""
-    if index is None:
-        return kernels.Rows.dense(np.array(X))
-    S = sparse.csr_array(X)
-    return kernels.Rows.csr(S.data, S.indices.astype(index), S.indptr.astype(index), X.shape[1])
-
-
-def draw(n, d, dtype):
-    rng = np.random.default_rng((n, d))
-    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6) / max(1, d) ** 0.5
-    return X.astype(dtype), rng
 
 
 def targets_of(loss, rng, n):
     if loss.classification:
         return np.where(rng.random(n) < 0.5, 1.0, -1.0)
     return rng.normal(size=n) if loss.code != TWEEDIE else rng.gamma(1.0, size=n) + 1e-3
-
-
-def weights_of(rng, n):
-    return rng.uniform(0.5, 2.0, size=n) * (rng.random(n) < 0.7)
 
 
 def visit(rows, loss, y, weight, coef, intercept, before, threads=1):

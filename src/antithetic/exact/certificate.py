@@ -15,15 +15,25 @@ itself up to the third order of the step. With that of a sample it is looser, an
 
 **At a point.** The same with the slopes at :math:`w` themselves, for a point that no step has left
 yet.
+
+**From self-concordance.** Without a penalty there is no such bound; see :func:`reach`. It also
+bounds the error of each weight, and proves that there is an optimum.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from antithetic.exact.sums import Evaluation, Sums, Vector, Visit
+from antithetic.exact.linear_algebra import NotDefiniteError, Root
+from antithetic.exact.sums import Evaluation, Sums, Vector, Visit, rounding_of
+from antithetic.problem.loss import Loss
 from antithetic.problem.penalties import Penalty
 
+_MOST_CROWDED = 0.999  # closer to 1, rounding of this very number would matter
+_SERIES = 1e-3  # below it, digits of the closed form cancel
+_SLACK = 1e-8  # rounding of a triangle's inverse and of its products, relative
 _CLOSE = 2.0  # times what is allowed: a rough bound above it is not worth the exact one
 
 
@@ -106,3 +116,169 @@ def _elastic_gap(coef: Vector, toward: Vector, l1: float, l2: float) -> float:
     # where |v| <= l1 the point of the dual is zero, and the straight part costs l1 |w| - v w
     along = np.where(beyond > 0.0, l1 * sign, toward) * coef
     return float(apart @ apart) / (2.0 * l2) + float((l1 * np.abs(coef) - along).sum())
+
+
+# ---- from self-concordance
+
+
+class Closeness(NamedTuple):
+    """How near a point is to the optimum.
+
+    Attributes
+    ----------
+    distance : float
+        From the minimum, at most or by estimate.
+    certified : bool, default=False
+        Whether that is a bound. Without a penalty it then also proves that there is an optimum.
+    coef_error : float, default=nan
+        Bound on the error of each weight, and of each linear combination of weights, in units of
+        its standard error; NaN if there is none.
+    crowding : float, default=nan
+        What must be below 1 for a proof; infinite if the Hessian is not definite for sure, NaN if
+        no proof was tried.
+    """
+
+    distance: float
+    certified: bool = False
+    coef_error: float = np.nan
+    crowding: float = np.nan
+
+
+class Reach(NamedTuple):
+    """What self-concordance proves, in units of the sum of the losses.
+
+    Attributes
+    ----------
+    gap : float
+        Bound on the distance from the minimum.
+    distance : float
+        Bound on that of the weights from the optimal ones, in the norm of the Hessian.
+    """
+
+    gap: float
+    distance: float
+
+
+def reach(decrement: float, kappa: float) -> Reach | None:
+    r"""Return what self-concordance proves near an optimum; None if it proves nothing.
+
+    Let a loss have :math:`|\phi'''| \le c \phi''`, let :math:`F` be the sum of the losses and the
+    penalty, g its gradient and H its Hessian at w, or a matrix below that, :math:`\nu^2 = g^\top
+    H^{-1} g` and :math:`\kappa = c \max_i \sqrt{x_i^\top H^{-1} x_i}`. Along a direction of length
+    1 in the norm of H no prediction changes faster than :math:`\kappa / c`, so the curvature at a
+    distance s is at least :math:`e^{-\kappa s}`, and the slope at least :math:`-\nu + (1 -
+    e^{-\kappa s}) / \kappa`. If :math:`q = \kappa \nu < 1`, that is positive from :math:`t =
+    -\log(1 - q) / \kappa` on, in all directions: there is an optimum, no further away than t, and
+    integrating the slope,
+
+    .. math:: F(w) - F^* \le \nu^2 \psi(q), \qquad \psi(q) = (q + (1 - q) \log(1 - q)) / q^2.
+
+    Weights of the rows do not change c. No penalty is needed. With an L1 part of the penalty, g has
+    the subgradient of the least size.
+
+    Parameters
+    ----------
+    decrement : float
+        The number :math:`\nu`.
+    kappa : float
+
+    Examples
+    --------
+    >>> reach(0.1, 0.0)
+    Reach(gap=0.005000000000000001, distance=0.1)
+    >>> reach(0.5, 2.0) is None
+    True
+    """
+    q = kappa * decrement
+    if not q <= _MOST_CROWDED:
+        return None
+    if q < _SERIES:
+        half = 0.5 + q / 6.0 + q * q / 12.0
+        return Reach(decrement**2 * half, decrement * (1.0 + q * (0.5 + q / 3.0)))
+    log = float(np.log1p(-q))
+    return Reach(decrement**2 * (q + (1.0 - q) * log) / (q * q), -log / kappa)
+
+
+def prove(sums: Sums, point: Evaluation, hessian: Vector, estimate: float) -> Closeness:
+    """Return what the Hessian of all rows in float64 proves of a point: one visit to the rows.
+
+    The visit finds the largest leverage :math:`x_i^\\top H^{-1} x_i`, and the gradient once more,
+    in float64 and of centred columns. Rounding is allowed for: that of the Hessian's sums and its
+    factor lowers its diagonal, that of the gradient's is added to its norm, and that of the
+    predictions raises all of it. Where nothing is proved, the distance is an estimate.
+
+    Parameters
+    ----------
+    sums : Sums
+    point : Evaluation
+    hessian : ndarray
+        Of :meth:`antithetic.exact.sums.Sums.hessian` at the point, with ``exact=True``.
+    estimate : float
+        Distance from the minimum that is returned if there is no proof.
+    """
+    c, n, penalty = sums.loss.concordance, sums.n, sums.penalty
+    if not c < np.inf:
+        return Closeness(estimate)
+    columns = len(point.theta)
+    share = columns * (rounding_of(n) + rounding_of(columns))
+    diagonal = hessian.diagonal()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lowered = share * sums.rounded_diagonal(hessian) / diagonal
+    try:
+        root = Root(hessian, lowered).inverse_root()
+    except NotDefiniteError:
+        return Closeness(estimate, crowding=np.inf)
+    seen = sums.largest_leverage(point, root)
+    gradient = _subgradient(penalty, point.theta, seen.gradient, sums.d)
+    rounding = seen.rounding.copy()
+    rounding[: sums.d] += _SLACK * penalty.l2 * np.abs(point.theta[: sums.d])
+    # the user's weights give predictions that differ by rounding, and so do curvatures
+    stretch = float(np.exp(c * seen.of_scores)) * (1.0 + _SLACK)
+    size = np.linalg.norm(root @ gradient) + np.linalg.norm(np.abs(root) @ rounding)
+    decrement = float(stretch * np.sqrt(n) * size)
+    kappa = float(stretch * c * np.sqrt(seen.largest / n))
+    crowding = kappa * decrement
+    found = reach(decrement, kappa)
+    if found is None:
+        return Closeness(estimate, crowding=crowding if crowding >= 0.0 else np.inf)
+    error = in_standard_errors(found.distance, seen.pearson, n, columns, sums.loss)
+    return Closeness(found.gap / n, True, error, crowding)
+
+
+def in_standard_errors(
+    distance: float, pearson: float, rows: int, columns: int, loss: Loss
+) -> float:
+    """Return a distance in the norm of the Hessian, in standard errors.
+
+    The inverse of the Hessian is the covariance of the weights, times the dispersion where the loss
+    has one: the squared residuals in units of the variance function, per degree of freedom. NaN if
+    there is no degree of freedom.
+    """
+    if loss.has_known_dispersion:
+        return distance
+    if rows <= columns or not pearson > 0.0:
+        return np.nan
+    return distance / float(np.sqrt(rows * pearson / (rows - columns)))
+
+
+def error_of_squares(sums: Sums, point: Evaluation, distance: float) -> float:
+    """Return what a bound on the gap of squared errors says of the weights.
+
+    The objective is then a parabola, along which half the squared distance is the gap, or less of
+    it with an L1 penalty.
+    """
+    coef = point.theta[: sums.d]
+    pearson = 2.0 * (point.objective - 0.5 * sums.penalty.l2 * float(coef @ coef))
+    moved = float(np.sqrt(2.0 * sums.n * distance))
+    return in_standard_errors(moved, pearson, sums.n, len(point.theta), sums.loss)
+
+
+def _subgradient(penalty: Penalty, theta: Vector, data: Vector, d: int) -> Vector:
+    """Subgradient of the least size at a point, from the gradient of the mean loss."""
+    gradient, coef = data.copy(), theta[:d]
+    gradient[:d] += penalty.l2 * coef
+    if penalty.l1 > 0.0:
+        own = gradient[:d]
+        at_zero = np.sign(own) * np.maximum(np.abs(own) - penalty.l1, 0.0)
+        gradient[:d] = np.where(coef != 0.0, own + penalty.l1 * np.sign(coef), at_zero)
+    return gradient

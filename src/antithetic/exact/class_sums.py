@@ -20,18 +20,20 @@ from scipy import sparse
 from scipy.special import softmax
 
 from antithetic._core import kernels
-from antithetic._util.threads import Sums, add_up, threads_worth
+from antithetic._util.threads import Sums, add_up, in_shares, threads_worth
 from antithetic._util.validation import Matrix
 from antithetic.exact.linear_algebra import Factor
 from antithetic.exact.sums import (
     Dual,
     Evaluation,
+    Leverage,
     Restored,
     Vector,
     Visit,
     Whitening,
     effective_rows,
     line_of,
+    rounding_of,
 )
 from antithetic.problem.columns import Columns, columns_of
 from antithetic.problem.losses import SOFTMAX
@@ -73,6 +75,7 @@ class ClassPoints:
 
     is_single: bool  # whether the rows are float32
     kind: Any  # float type of the products
+    loss = SOFTMAX
 
     def __init__(
         self, classes: int, features: int, penalty: Penalty, centre: Vector | None
@@ -458,6 +461,62 @@ class ClassSums(ClassPoints):
             return (gram,)
 
         return self._add_squares(sums, len(places))
+
+    def rounded_diagonal(self, hessian: Vector) -> Vector:
+        """Diagonal of the sums of products that an exact Hessian was rounded in: its own."""
+        return hessian.diagonal()
+
+    def largest_leverage(self, point: Evaluation, root: Vector) -> Leverage:
+        """Visit the rows in float64, with a lower triangle whose square is near an inverse."""
+        classes, f, size = self.classes, self.features, self.features + self.fit_intercept
+        coef, intercepts = self._centred(point.theta)
+        along = np.hstack([coef, intercepts[:, None]])[:, :size].T
+        offset = np.abs(self.split(point.theta)[1])
+        if self.centre is not None:
+            offset = offset + np.abs(coef) @ np.abs(self.centre)
+        order = np.arange(self.d).reshape(classes, f)
+        if self.fit_intercept:
+            order = np.hstack([order, self.d + np.arange(classes)[:, None]])
+        thirds = np.ascontiguousarray(root.T[order])  # of each class: what its part of a row gives
+        parts = self._dense_parts(classes * len(root))
+        product, chain = rounding_of(size), max(part.stop - part.start for part in parts)
+        total = rounding_of(chain + len(parts))
+
+        def sums(parts: Sequence[slice]) -> tuple[Vector, Vector, Vector]:
+            gradient, rounding = np.zeros((2, classes, size))
+            largest, worst = 0.0, 0.0
+            for part, block in self._dense_blocks(np.float64, parts):
+                weight = np.ones(len(block)) if self.weight is None else self.weight[part]
+                wrong = product * (np.abs(block) @ np.abs(along) + offset).max(axis=1)
+                chances = softmax(block @ along, axis=1)
+                slopes = chances.copy()
+                slopes[np.arange(len(block)), self.labels[part]] -= 1.0
+                errors = 4.0 * chances * (1.0 - chances) * wrong[:, None]  # of slopes, twice over
+                gradient += (weight[:, None] * slopes).T @ block
+                errors += total * (np.abs(slopes) + chances)
+                rounding += (weight[:, None] * errors).T @ np.abs(block)
+                moved = [block @ one for one in thirds]
+                is_counted = weight > 0.0
+                for k, one in enumerate(moved):
+                    for other in moved[:k]:
+                        apart = one - other
+                        lengths = np.einsum("ij,ij->i", apart, apart)
+                        largest = max(largest, lengths.max(initial=0.0, where=is_counted))
+                worst = max(worst, wrong.max(initial=0.0, where=is_counted))
+            return gradient, rounding, np.array([largest, worst])
+
+        work = float(self.n) * len(root) ** 2 * classes
+        found = in_shares(sums, parts, threads_worth(self.threads, work, 2 * self.d))
+        gradient, rounding = (sum(one[k] for one in found) / self.n for k in (0, 1))
+        largest, worst = np.max([one[2] for one in found], axis=0)
+        as_point = np.argsort(order.ravel(), kind="stable")
+        return Leverage(
+            float(largest),
+            gradient.ravel()[as_point],
+            rounding.ravel()[as_point],
+            2.0 * float(worst),
+            0.0,
+        )
 
     def _add_squares(self, sums: Callable[[Sequence[slice]], tuple[Vector]], size: int) -> Vector:
         """Mean over the rows of square matrices of some size."""

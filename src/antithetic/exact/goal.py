@@ -16,7 +16,7 @@ _ROUNDING = 1e-12  # of the constant's objective: smaller differences are not kn
 _OF_FLOAT32 = 1e-6  # the same: a distance that is accepted where weights were rounded to float32
 _TINY = float(np.finfo(np.float64).tiny)
 _COARSE = 1e-5  # of the constant's objective: gaps that products of float32 still resolve
-_STANDARD_ERRORS = 0.01  # an error of a weight that changes no conclusion
+GOOD_ERROR = 0.01  # an error of a weight that changes no conclusion
 _MOST_PRODUCTS = 1e8  # of a Hessian, n (K d)^2, up to which penalised weights are as accurate
 
 
@@ -129,4 +129,4 @@ def settled_distance(sums: Sums) -> float:
     is_cheap = sums.n * float(sums.d) ** 2 <= _MOST_PRODUCTS
     if penalty.l1 > 0.0 or (penalty.l2 > 0.0 and not is_cheap):
         return np.inf
-    return 0.5 * _STANDARD_ERRORS**2 / sums.n
+    return 0.5 * GOOD_ERROR**2 / sums.n

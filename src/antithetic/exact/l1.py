@@ -148,9 +148,9 @@ class Lasso:
         sums: Sums,  # noqa: ARG002 - other models use these three
         point: Evaluation,  # noqa: ARG002
         allowed: float,  # noqa: ARG002
-    ) -> tuple[Lasso, float]:
+    ) -> tuple[Lasso, Closeness]:
         """Promise nothing: with an L1 penalty there is a bound."""
-        return self, np.inf
+        return self, Closeness(np.inf)
 
 
 class _Quadratic:

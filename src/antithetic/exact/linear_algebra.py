@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from antithetic.exact.sums import Vector, diagonal_of
@@ -57,6 +58,49 @@ class Factor:
         root: Vector = np.tril(dtrtri(self._factor, lower=1)[0])
         root *= self._scale
         return root
+
+
+class NotDefiniteError(ValueError):
+    """The matrix is not positive definite, or not for sure."""
+
+
+class Root:
+    """Cholesky factor of a positive definite matrix H, whose columns may have any scale.
+
+    Unlike :class:`Factor`, it never makes H larger: what it says of the inverse is a bound.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (p, p)
+    lowered : float or ndarray of shape (p,), default=0.0
+        Share of its diagonal that is subtracted first, so that rounding cannot make H larger.
+
+    Raises
+    ------
+    NotDefiniteError
+        If what is left is not positive definite.
+    """
+
+    def __init__(self, matrix: Vector, lowered: Vector | float = 0.0) -> None:
+        diagonal = matrix.diagonal()
+        if not (diagonal > 0.0).all():
+            raise NotDefiniteError("the Hessian is not positive definite")
+        self._scale = 1.0 / np.sqrt(diagonal)
+        scaled = matrix * self._scale * self._scale[:, None]
+        diagonal_of(scaled)[:] = 1.0 - lowered
+        self._lower, failed = dpotrf(scaled.T, lower=1, clean=1, overwrite_a=1)
+        if failed:
+            raise NotDefiniteError("the Hessian is not positive definite")
+
+    def halves(self, rows: Vector) -> Vector:
+        """Return rows z for which ``z_i @ z_j`` is ``x_i' H^-1 x_j``, shape (m, p)."""
+        scaled = np.ascontiguousarray(rows * self._scale)
+        solved: Vector = dtrsm(1.0, self._lower, scaled.T, lower=1, overwrite_b=1)
+        return solved.T
+
+    def inverse_root(self) -> Vector:
+        """Lower triangle T for which ``T' T`` is the inverse of H, shape (p, p)."""
+        return self.halves(np.eye(len(self._scale))).T
 
 
 class RoughSolution(NamedTuple):

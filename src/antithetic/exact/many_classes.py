@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.validation import Matrix
+from antithetic.exact.certificate import Closeness
 from antithetic.exact.class_sums import MOST_SQUARE, ClassSample, ClassSums
 from antithetic.exact.epoch import class_epoch_start
 from antithetic.exact.goal import FEW_ROWS, Goal
@@ -73,6 +74,7 @@ _FEW_SEEN = 3  # the same, if a block for each class is at stake
 _OTHER = 0.75  # of the curvature, or its inverse: blocks of so different a point are old
 _MOST_STEPS = 40  # of L-BFGS: less than half of what a fit may take
 _MOST_IN_HESSIAN = 2000  # weights of a Hessian that is formed
+_MOST_TO_CERTIFY = 500  # the same, for a proof alone
 _SLOWEST = 0.95  # of the decrement that a step leaves: slower ones tell nothing of what is left
 
 
@@ -234,13 +236,16 @@ class Truncated(NamedTuple):
             return Truncated(self.seed, None, self.damping, self.factor)
         return None if self.damping == 1.0 else Truncated(self.seed, None, 1.0, self.factor)
 
-    def promise(self, sums: Any, point: Evaluation, allowed: float) -> tuple[Truncated, float]:
+    def promise(self, sums: Any, point: Evaluation, allowed: float) -> tuple[Model, Closeness]:
         """Return the decrement, of the Hessian of all rows if it may be what is allowed."""
         model, proposal = self.ready(sums, point, allowed, math.inf)
-        if proposal.decrement > allowed or self.sample is None:
-            return model, proposal.decrement
+        decrement = proposal.decrement
         assert model.factor is not None
-        return model, decrement_of(sums, point, model.factor.solve)
+        if decrement <= allowed and sums.d <= _MOST_TO_CERTIFY:
+            return QuasiNewton(factor=model.factor).promise(sums, point, allowed)
+        if decrement <= allowed and self.sample is not None:
+            decrement = decrement_of(sums, point, model.factor.solve)
+        return model, Closeness(decrement)
 
     def on_sample(self, sample: Any) -> Truncated:
         """Return the same with the Hessians of a sample."""
@@ -407,13 +412,15 @@ class Whitened(NamedTuple):
             return Truncated(self.seed, factor=self.factor)
         return QuasiNewton(is_exact=sums.n < FEW_ROWS)
 
-    def promise(self, sums: Any, point: Evaluation, allowed: float) -> tuple[Model, float]:
+    def promise(self, sums: Any, point: Evaluation, allowed: float) -> tuple[Model, Closeness]:
         """Return the decrement, of the Hessian of all rows if it may be what is allowed."""
         model = self if self.factor is not None else self._with_shared(sums, point)
         decrement = model._propose(point).decrement
         if decrement <= allowed:
             decrement = decrement_of(sums, point, model._solve)
-        return model, decrement
+        if decrement <= allowed and sums.d <= _MOST_TO_CERTIFY:
+            return QuasiNewton(factor=model.factor).promise(sums, point, np.inf)
+        return model, Closeness(decrement)
 
     def with_penalty(self, sums: Any) -> Whitened:  # noqa: ARG002
         """Forget the steps, whose gradients had another penalty."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 import numpy as np
 from scipy.linalg.blas import daxpy
 
+from antithetic.exact.certificate import Closeness, prove
 from antithetic.exact.goal import FEW_ROWS
 from antithetic.exact.linear_algebra import Factor, Inverse, conjugate_gradients
 from antithetic.exact.sums import Evaluation, Sample, Sums, Vector
@@ -121,8 +122,8 @@ class Model(Protocol):
     def on_sample(self, sample: Sample) -> Model:
         """Return the model with the Hessians of a sample; itself if it takes none of these."""
 
-    def promise(self, sums: Sums, point: Evaluation, allowed: float) -> tuple[Model, float]:
-        """Estimate the distance from the minimum, more exactly if it may be what is allowed."""
+    def promise(self, sums: Sums, point: Evaluation, allowed: float) -> tuple[Model, Closeness]:
+        """Estimate the distance from the minimum, and prove it if it may be what is allowed."""
 
     def with_penalty(self, sums: Sums) -> Model:
         """Return the model for the same rows with another penalty."""
@@ -148,6 +149,8 @@ class QuasiNewton(NamedTuple):
         Whether the Hessian is that of the present point, and whether it was at the step before.
     pairs : tuple
         Steps, changes of the gradient along them, and inverses of their products.
+    proved : tuple or None
+        A point, and what the exact Hessian has told of it.
     """
 
     sample: Sample | None = None
@@ -158,6 +161,7 @@ class QuasiNewton(NamedTuple):
     is_fresh: bool = False
     was_fresh: bool = False  # at the step before
     pairs: Pairs = ()
+    proved: tuple[Vector, Closeness] | None = None
 
     @property
     def name(self) -> str:
@@ -248,17 +252,28 @@ class QuasiNewton(NamedTuple):
         sample = None if self.sample is None else self.sample.with_penalty(sums.penalty)
         return QuasiNewton(sample, self.is_exact, self.is_cheap, self.damping)
 
-    def promise(self, sums: Sums, point: Evaluation, allowed: float) -> tuple[QuasiNewton, float]:
-        """Return the decrement, of the exact Hessian of all rows if it may be what is allowed."""
+    def promise(
+        self, sums: Sums, point: Evaluation, allowed: float
+    ) -> tuple[QuasiNewton, Closeness]:
+        """Return the decrement, or what the exact Hessian of all rows proves if that is enough.
+
+        The next step then has that Hessian.
+        """
+        if self.proved is not None and self.proved[0] is point.theta:
+            return self, self.proved[1]
         if self.factor is None:
-            return self, math.inf
-        model = self
+            return self, Closeness(math.inf)
         decrement = 0.5 * float(point.gradient @ self.factor.solve(point.gradient))
-        if decrement <= allowed and sums.d <= MOST_COLUMNS:
-            model = QuasiNewton(is_exact=True, is_cheap=self.is_cheap)._renewed(sums, point)
-            assert model.factor is not None
-            decrement = 0.5 * float(point.gradient @ model.factor.solve(point.gradient))
-        return model, decrement
+        if not decrement <= allowed or sums.d > MOST_COLUMNS:
+            return self, Closeness(decrement)
+        hessian = sums.hessian(point, exact=True)
+        factor = Factor(hessian)
+        decrement = 0.5 * float(point.gradient @ factor.solve(point.gradient))
+        near = Closeness(decrement)
+        if decrement <= allowed:
+            near = prove(sums, point, hessian, decrement)
+        model = QuasiNewton(None, True, self.is_cheap, factor=factor, is_fresh=True)
+        return model._replace(proved=(point.theta, near)), near
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -322,10 +337,10 @@ class ConjugateGradients:
         """Return the same: products are those of all rows."""
         return self
 
-    def promise(self, sums: Sums, point: Evaluation, allowed: float) -> tuple[Model, float]:
+    def promise(self, sums: Sums, point: Evaluation, allowed: float) -> tuple[Model, Closeness]:
         """Return the decrement of a step."""
         model, proposal = self.ready(sums, point, allowed, math.inf)
-        return model, proposal.decrement
+        return model, Closeness(proposal.decrement)
 
     def with_penalty(self, sums: Sums) -> ConjugateGradients:  # noqa: ARG002
         """Begin again: scales of the columns contain the penalty."""

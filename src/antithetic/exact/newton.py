@@ -16,12 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from antithetic.exact.certificate import certified_gap, gap_of_start, quick_gap
-from antithetic.exact.goal import Goal
+from antithetic.exact.goal import GOOD_ERROR, Goal
 from antithetic.exact.models import Model, Proposal
 from antithetic.exact.sums import Evaluation, Sums, Vector, Visit
 
 _EPS = float(np.finfo(np.float64).eps)
 _ROUNDING = 16.0 * _EPS  # of an objective
+_NEARER = 0.9  # times what it was: crowding that gets less
 _MOST_IDLE = 3  # steps that change nothing but the last digits
 _SAMPLE_ACCURACY = 0.15  # of a sample's statistical error: how exactly it is solved
 _MOST_SAMPLE_STEPS = 30
@@ -59,6 +60,11 @@ class NewtonState(NamedTuple):
         Bound at the start of the last step, divided by what the step was expected to gain.
     idle : int
         Steps in a row that changed nothing but the last digits.
+    coef_error : float
+        Without a penalty, a bound on the error of each weight in standard errors; NaN if there is
+        none.
+    crowding : float
+        See :class:`antithetic.exact.certificate.Closeness`.
     """
 
     point: Evaluation
@@ -73,6 +79,8 @@ class NewtonState(NamedTuple):
     decrement: float = np.inf
     looseness: float = 1.0
     idle: int = 0
+    coef_error: float = np.nan
+    crowding: float = np.inf
 
 
 class Moved(NamedTuple):
@@ -178,7 +186,7 @@ def judged(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
             distance = min(state.bound, max(0.0, objective - state.least))
         certified = distance < np.inf
     else:
-        model, distance = model.promise(sums, state.point, allowed)
+        return _promised(sums, goal, state)
     ended = "gap" if goal.tol > 0.0 and distance <= allowed else state.ended
     return state._replace(
         model=model,
@@ -189,11 +197,41 @@ def judged(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
     )
 
 
+def _promised(
+    sums: Sums, goal: Goal, state: NewtonState, *, at_any_rate: bool = False
+) -> NewtonState:
+    """Add what is known of the gap without a penalty, and end the run if it is small enough.
+
+    A run whose gap is small by estimate goes on until that is proved, and the weights are good, as
+    long as it comes nearer to a proof: if classes are separated, it never does.
+    """
+    objective = value(sums, state.point)
+    allowed = goal.distance(objective, state.iterations)
+    model, near = state.model.promise(sums, state.point, np.inf if at_any_rate else allowed)
+    ended = "gap" if goal.tol > 0.0 and near.distance <= allowed else state.ended
+    if near.crowding >= 0.0:  # a proof was tried
+        is_known = near.certified and (goal.settled == np.inf or near.coef_error <= GOOD_ERROR)
+        if near.crowding < _NEARER * state.crowding:
+            ended = ended if is_known else state.ended
+        elif not ended:
+            ended = "rounding"
+        state = state._replace(crowding=near.crowding)
+    return state._replace(
+        model=model,
+        distance=near.distance,
+        gap=goal.share(objective, near.distance),
+        certified=near.certified and objective <= goal.zero_objective,
+        coef_error=near.coef_error,
+        ended=ended,
+    )
+
+
 def closed(sums: Sums, goal: Goal, state: NewtonState, reason: str) -> NewtonState:
     """End the run, because the gap is small enough after all or for the given reason."""
     if sums.penalty.l2 > 0.0 or sums.penalty.l1 > 0.0:
-        state = with_bound_at(sums, goal, state)
-    state = judged(sums, goal, state)
+        state = judged(sums, goal, with_bound_at(sums, goal, state))
+    else:
+        state = _promised(sums, goal, state, at_any_rate=reason == "rounding")
     if state.ended:
         return state
     objective = value(sums, state.point)

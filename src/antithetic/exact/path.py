@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.exact.certificate import quick_gap
+from antithetic.exact.certificate import error_of_squares, quick_gap
 from antithetic.exact.epoch import epoch_start
 from antithetic.exact.goal import FEW_ROWS, Goal
 from antithetic.exact.l1 import Lasso
@@ -49,7 +49,7 @@ class Solved(NamedTuple):
         Bound on the objective's distance from its optimum, in units of that of the best constant
         prediction.
     certified : bool
-        Whether the gap is a bound; without a penalty it is an estimate.
+        Whether the gap is a bound. Without a penalty it then also proves that there is an optimum.
     iterations : int
         Iterations over all rows; epochs, if dual ascent converged.
     ended : str
@@ -61,6 +61,8 @@ class Solved(NamedTuple):
         and very many columns, "working set".
     why : tuple of str
         What was chosen, and for what reason.
+    coef_error : float, default=nan
+        Bound on the error of each weight, in units of its standard error; NaN if there is none.
     """
 
     coef: NDArray[np.float64]
@@ -72,6 +74,7 @@ class Solved(NamedTuple):
     samples: tuple[int, ...]
     method: str
     why: tuple[str, ...] = ()
+    coef_error: float = np.nan
 
     def is_short_of(self, tol: float) -> bool:
         """Return whether the run ended before its gap was small enough."""
@@ -298,7 +301,9 @@ def _with_digits(sums: Any, goal: Goal, state: NewtonState) -> tuple[Any, Newton
     if finer is None or not (state.ended == "rounding" or goal.needs_digits(objective, expected)):
         return sums, state
     point = finer.at(state.point.theta)
-    state = state._replace(point=point, least=-np.inf, bound=np.inf, ended="")
+    state = state._replace(
+        point=point, least=-np.inf, bound=np.inf, ended="", crowding=np.inf
+    )
     return finer, judged(finer, goal, state)
 
 
@@ -325,6 +330,9 @@ def solved(sums: Any, theta: Vector, state: NewtonState, begun: Start) -> Solved
     iterations, method, why = state.iterations, state.model.name, begun.why
     if begun.epochs and iterations == 0 and state.ended == "gap":
         iterations, method, why = begun.epochs, "dual ascent", (f"{_DUAL}; it converged",)
+    coef_error = state.coef_error
+    if sums.loss.concordance == 0.0 and state.certified and coef_error != coef_error:
+        coef_error = error_of_squares(sums, state.point, state.distance)
     return Solved(
         np.atleast_2d(np.array(coef)),
         np.atleast_1d(np.array(intercept, dtype=np.float64)),
@@ -335,6 +343,7 @@ def solved(sums: Any, theta: Vector, state: NewtonState, begun: Start) -> Solved
         begun.samples,
         method,
         why,
+        coef_error,
     )
 
 
@@ -352,8 +361,12 @@ def rounded(sums: Any, goal: Goal, state: NewtonState) -> tuple[Vector, NewtonSt
     reason = "rounding" if state.ended == "gap" else state.ended
     further = state
     for _ in range(_MOST_ROUNDED):
-        rounded = state._replace(point=point, least=further.least, bound=np.inf, ended="")
+        rounded = state._replace(
+            point=point, least=further.least, bound=np.inf, ended="", crowding=np.inf
+        )
         moved = closed(sums, goal, rounded, reason)
+        if not (sums.penalty.l2 or sums.penalty.l1):
+            break
         is_loose = value(sums, point) - value(sums, further.point) < 0.5 * (
             value(sums, point) - further.least
         )

@@ -5,19 +5,21 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg.blas import dtrmm
 
 from antithetic._core import kernels
 from antithetic._core.losses import LOG_LOSS, SQUARED_ERROR
-from antithetic._util.threads import add_up
+from antithetic._util.threads import add_up, in_shares, threads_worth
 from antithetic.exact.linear_algebra import Factor
 from antithetic.exact.sums import (
     Dual,
     Evaluation,
+    Leverage,
     Restored,
     Vector,
     Visit,
@@ -25,6 +27,7 @@ from antithetic.exact.sums import (
     effective_rows,
     hessian_visits,
     line_of,
+    rounding_of,
 )
 from antithetic.problem.columns import Columns
 from antithetic.problem.constant import best_constant
@@ -401,6 +404,66 @@ class RowSums:
             self._curvatures(point, damping), exact=exact
         )
 
+    def rounded_diagonal(self, hessian: Vector) -> Vector:
+        """Diagonal of the sums of products that an exact Hessian was rounded in.
+
+        Sums over sparse rows may have been centred at the end.
+        """
+        return uncentred_diagonal(self, hessian, is_sparse=sparse.issparse(self.problem.X))
+
+    def largest_leverage(self, point: Evaluation, root: Vector) -> Leverage:
+        """Visit the rows in float64, with a lower triangle whose square is near an inverse."""
+        (coef, intercept), c = self.split(point.theta), self.loss.concordance
+        weight = np.ones(self.n) if self.problem.weight is None else self.problem.weight
+        turned, at_once = np.asfortranarray(root), max(1, _ENTRIES_AT_ONCE // self.columns)
+        offset = abs(intercept)  # what the user's weights and those of centred columns differ by
+        if self.centre is not None:
+            offset += float(np.abs(coef) @ np.abs(self.centre))
+        product = rounding_of(self.columns)
+        total = rounding_of(at_once + self.n / at_once)
+
+        def sums(starts: Sequence[int]) -> tuple[Vector, Vector, Vector]:
+            # gradient, its rounding, and (largest leverage, largest error of scores, residuals)
+            gradient, rounding = np.zeros(self.columns), np.zeros(self.columns)
+            seen = np.zeros((len(starts), 3))
+            for number, start in enumerate(starts):
+                part = slice(start, min(self.n, start + at_once))
+                rows, y, counts = self._centred(part), self.problem.y[part], weight[part]
+                scores = rows.times(point.theta)
+                wrong = product * (rows.sizes().times(np.abs(point.theta)) + offset)
+                slopes = counts * self.loss.slope(y, scores)
+                curvatures = counts * self.loss.curvature(y, scores) * np.exp(c * wrong)
+                gradient += rows.gathered(slopes)
+                rounding += rows.sizes().gathered(total * np.abs(slopes) + curvatures * wrong)
+                is_counted = counts > 0.0
+                leverage = np.where(is_counted, rows.squares(turned), 0.0)
+                seen[number] = (
+                    leverage.max(),
+                    wrong.max(initial=0.0, where=is_counted),
+                    counts @ self.loss.pearson(y, scores),
+                )
+            return gradient, rounding, np.append(seen[:, :2].max(axis=0), seen[:, 2].sum())
+
+        work = float(self.n) * self.columns**2
+        found = in_shares(
+            sums, range(0, self.n, at_once), threads_worth(self.threads, work, self.columns)
+        )
+        gradient, rounding = (sum(one[k] for one in found) / self.n for k in (0, 1))
+        largest, of_scores, _ = np.max([one[2] for one in found], axis=0)
+        pearson = sum(float(one[2][2]) for one in found) / self.n
+        return Leverage(float(largest), gradient, rounding, float(of_scores), pearson)
+
+    def _centred(self, part: slice) -> _CentredRows:
+        """Some rows in float64."""
+        if sparse.issparse(self.problem.X):
+            rows = self.problem.X[part].astype(np.float64)
+            return _CentredRows(rows, self.centre, self.columns)
+        block = np.empty((part.stop - part.start, self.columns))
+        centre = 0.0 if self.centre is None else self.centre
+        np.subtract(self.problem.X[part], centre, out=block[:, : self.d], dtype=np.float64)
+        block[:, self.d :] = 1.0
+        return _CentredRows(block, None, self.columns)
+
     def curvature_above(self, point: Evaluation, vector: Vector) -> float:
         """Curvature along a vector of a function above the mean loss: one pass over the rows."""
         along = self.problem.predictions(*self.split(vector))
@@ -572,6 +635,60 @@ def scaled_numbers(
         factor = total / current
         moved = factor * gradient + (factor - 1.0) * side * rows
         yield Restored(moved, {"factor": factor, "side": side})
+
+
+def uncentred_diagonal(sums: Any, hessian: Vector, *, is_sparse: bool) -> Vector:
+    """Diagonal of a Hessian, or if rows are sparse that of columns that are not centred."""
+    diagonal = hessian.diagonal()
+    if sums.centre is None or not is_sparse:
+        return diagonal
+    total, centre, own = hessian[-1, -1], sums.centre, diagonal.copy()
+    own[:-1] += centre * (2.0 * hessian[-1, :-1] + total * centre)
+    return np.maximum(own, diagonal)
+
+
+class _CentredRows(NamedTuple):
+    """Some rows of centred columns, followed by 1 if there is an intercept.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (m, columns) or csr_array of shape (m, d)
+    centre : ndarray of shape (d,) or None
+        What is still to be subtracted from sparse rows, if there is an intercept.
+    columns : int
+    """
+
+    rows: Any
+    centre: Vector | None
+    columns: int
+
+    def sizes(self) -> _CentredRows:
+        """Return what bounds the size of each entry."""
+        return _CentredRows(
+            abs(self.rows), None if self.centre is None else -np.abs(self.centre), self.columns
+        )
+
+    def times(self, weights: Vector) -> Vector:
+        """Products of the rows with a vector, or with the columns of a matrix."""
+        d = self.rows.shape[1]
+        found: Vector = self.rows @ weights[:d]
+        return found if self.centre is None else found + (weights[d] - self.centre @ weights[:d])
+
+    def gathered(self, values: Vector) -> Vector:
+        """Sum of the rows times a value of each."""
+        found: Vector = self.rows.T @ values
+        if self.centre is None:
+            return found
+        total = float(values.sum())
+        return np.append(found - total * self.centre, total)
+
+    def squares(self, root: Vector) -> Vector:
+        """Squared lengths of the products of a lower triangle with each row, which may be lost."""
+        if sparse.issparse(self.rows):
+            moved = self.times(np.ascontiguousarray(root.T))
+            return np.einsum("ij,ij->i", moved, moved)
+        moved = dtrmm(1.0, root, self.rows.T, lower=1, overwrite_b=1)
+        return np.einsum("ji,ji->i", moved, moved)
 
 
 class RowSample:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from antithetic.problem.loss import Loss
 from antithetic.problem.penalties import Penalty
 
 if TYPE_CHECKING:
     from antithetic.exact.linear_algebra import Inverse
 
 Vector = NDArray[np.float64]
+_UNIT = 0.5 * float(np.finfo(np.float64).eps)
 Outcome = TypeVar("Outcome")
 
 
@@ -83,6 +85,55 @@ class Visit(NamedTuple):
     square: float
     lengths: tuple[float, ...] = ()
     more: Any = None
+
+
+class Leverage(NamedTuple):
+    """What a pass over the rows in float64 tells of a triangle T with ``T' T`` near an inverse.
+
+    Rows are those of centred columns, followed by 1 if there is an intercept.
+
+    Attributes
+    ----------
+    largest : float
+        Of ``|T x_i|^2`` over the rows that count; of many classes, of the difference of two classes
+        in its place.
+    gradient : ndarray of the shape of a point
+        Of the mean loss.
+    rounding : ndarray of the same shape
+        What rounding has changed in each entry of the gradient at most.
+    of_scores : float
+        What rounding has changed in a prediction at most.
+    pearson : float
+        Mean of the squared residuals in units of the variance function; 0 for many classes.
+    """
+
+    largest: float
+    gradient: Vector
+    rounding: Vector
+    of_scores: float
+    pearson: float
+
+    @classmethod
+    def join(cls, parts: Sequence[Leverage], shares: Sequence[float]) -> Leverage:
+        """Return that of all rows from those of parts, which are these shares of the rows."""
+
+        def mean(name: str) -> Any:
+            return sum(s * getattr(part, name) for part, s in zip(parts, shares, strict=True))
+
+        return cls(
+            max(part.largest for part in parts),
+            mean("gradient"),
+            (1.0 + rounding_of(len(parts))) * mean("rounding")
+            + rounding_of(len(parts)) * sum(np.abs(part.gradient) for part in parts),
+            max(part.of_scores for part in parts),
+            mean("pearson"),
+        )
+
+
+def rounding_of(many: float) -> float:
+    """Bound on the relative rounding error of a sum of so many numbers, or products of two."""
+    share = (many + 8.0) * _UNIT  # and of what is added up, a few roundings each
+    return share / (1.0 - share) if share < 1.0 else np.inf
 
 
 def line_of(
@@ -212,6 +263,7 @@ class Sums(Protocol):
     penalty: Penalty
     fit_intercept: bool
     is_single: bool  # whether the rows are float32
+    loss: Loss
 
     @property
     def hessian_visits(self) -> float:
@@ -263,6 +315,12 @@ class Sums(Protocol):
         damping: float = 0.0,
     ) -> Vector:
         """Part of :meth:`hessian` that belongs to some columns, and the intercept."""
+
+    def rounded_diagonal(self, hessian: Vector) -> Vector:
+        """Diagonal of the sums of products that an exact Hessian was rounded in."""
+
+    def largest_leverage(self, point: Evaluation, root: Vector) -> Leverage:
+        """Visit the rows in float64, with a lower triangle whose square is near an inverse."""
 
     def curvature_above(self, point: Evaluation, vector: Vector) -> float:
         """Curvature along a vector of a function above the mean loss."""

@@ -16,6 +16,7 @@ from antithetic._core.losses import (
     MODIFIED_HUBER,
     PERCEPTRON,
     SOFTMAX,
+    SQUARED_ERROR,
     TWEEDIE,
 )
 
@@ -85,6 +86,27 @@ class Loss:
     def is_smooth(self) -> bool:
         """Whether it has a slope everywhere, and so :meth:`curvature` says how that changes."""
         return math.isfinite(self.largest_curvature) or self.has_log_link
+
+    @property
+    def concordance(self) -> float:
+        """Smallest c with ``|third derivative| <= c * second derivative``; infinite if none.
+
+        The second derivative then changes by a factor of at most ``exp(c * change of p)``. With
+        many classes, the range of the changes of the scores takes the place of the change.
+        """
+        if self.has_log_link:
+            return max(self.epsilon - 1.0, 2.0 - self.epsilon)
+        return {LOG_LOSS: 1.0, SOFTMAX: 1.0, SQUARED_ERROR: 0.0}.get(self.code, math.inf)
+
+    @property
+    def has_known_dispersion(self) -> bool:
+        """Whether the mean says what the variance is, as that of classes and counts does."""
+        return self.classification or (self.has_log_link and self.epsilon == 1.0)
+
+    def pearson(self, y: NDArray[Any], p: NDArray[Any]) -> NDArray[np.float64]:
+        """Squared residuals in units of the variance function."""
+        squares = np.square(self.slope(y, p))
+        return squares * np.exp((self.epsilon - 2.0) * p) if self.has_log_link else squares
 
     def means(self, p: NDArray[Any]) -> NDArray[Any]:
         """The predictions: linear predictions themselves, or with a log link their exponentials."""

@@ -22,11 +22,12 @@ from antithetic.dask.questions import (
     answer_block,
     draw_rows,
     join_rows,
+    leverage_of_block,
 )
 from antithetic.exact.class_sums import ClassSums
 from antithetic.exact.linear_algebra import Factor, Inverse, conjugate_gradients
 from antithetic.exact.row_sums import RowSums
-from antithetic.exact.sums import Evaluation, Vector, Visit, line_of
+from antithetic.exact.sums import Evaluation, Leverage, Vector, Visit, line_of
 from antithetic.problem.penalties import Penalty
 
 _SAMPLED_BYTES = float(1 << 30)
@@ -153,6 +154,25 @@ class Asking:
             sum_bytes=sum_bytes,
             after_loss=self._after_loss,
         )
+
+    def largest_leverage(self, point: Evaluation, root: Vector) -> Leverage:
+        """Visit the rows in float64, with a lower triangle whose square is near an inverse."""
+        asked = Question(
+            self._common, self._problem, self._centre(), point.theta, "largest_leverage", (root,)
+        )
+        self._asked[0] += 1
+        futures = map_blocks(
+            self._client,
+            leverage_of_block,
+            "leverage",
+            self._blocks,
+            asked,
+            numbers=self._filled,
+            after_loss=self._after_loss,
+        )
+        parts = gather(self._client, futures, after_loss=self._after_loss)
+        lengths = self._census.counts.sum(axis=1)[self._filled]
+        return Leverage.join(parts, (lengths / self.n).tolist())
 
     # ---- visits
 

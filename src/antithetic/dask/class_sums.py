@@ -120,6 +120,10 @@ class ClassBlockSums(Asking, ClassPoints):
         )
         return penalised(self, found, columns)
 
+    def rounded_diagonal(self, hessian: Vector) -> Vector:
+        """Diagonal of the sums of products that an exact Hessian was rounded in: its own."""
+        return hessian.diagonal()
+
     def times(self, point: Evaluation, vector: Vector) -> Vector:
         """Product of the matrix of second derivatives with a vector."""
         return self.products(point.theta)(vector)

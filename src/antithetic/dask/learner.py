@@ -148,6 +148,7 @@ class BlockLearner(LinearEstimator):
         attributes = {
             "gap_": float(fit.gap),
             "gap_certified_": bool(fit.certified),
+            "coef_error_": float(fit.coef_error),
             "n_rounds_": reached.rounds,
             "history_": {"epoch": np.arange(1, len(table) + 1), **history},
             "plan_": NewtonPlan.of(fit, 1),

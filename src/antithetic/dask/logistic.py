@@ -68,7 +68,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
 
     Attributes
     ----------
-    classes_, coef_, intercept_, n_iter_, gap_, gap_certified_, plan_
+    classes_, coef_, intercept_, n_iter_, gap_, gap_certified_, coef_error_, plan_
         As in :class:`antithetic.LogisticRegression`.
     n_rounds_ : int
         Passes over all blocks: the first look, the sample and the iterations.

@@ -113,6 +113,7 @@ class Census:
         Memory of a row.
     is_single : bool
         Whether rows are float32.
+    is_sparse : bool, default=False
     """
 
     rows: int
@@ -125,6 +126,7 @@ class Census:
     loss: float
     row_bytes: float
     is_single: bool
+    is_sparse: bool = False
 
     @property
     def d(self) -> int:

@@ -22,6 +22,7 @@ _TAKEN_OVER = (
     "n_iter_",
     "gap_",
     "gap_certified_",
+    "coef_error_",
 )
 
 

@@ -21,7 +21,7 @@ from antithetic.dask.blocks import Block, one_thread, open_block
 from antithetic.dask.common import Common
 from antithetic.exact.class_sums import ClassSums
 from antithetic.exact.row_sums import RowSums
-from antithetic.exact.sums import Evaluation, Restored, Vector
+from antithetic.exact.sums import Evaluation, Leverage, Restored, Vector
 from antithetic.problem.columns import Columns
 from antithetic.problem.sampling import importance_of
 
@@ -72,6 +72,15 @@ def answer_block(number: int, parts: Sequence[Any], question: Question) -> Answe
         if any(np.isnan(part).any() for part in answer):
             open_block(number, parts)  # raises if the data have changed and contain NaN now
         return answer
+
+
+def leverage_of_block(number: int, parts: Sequence[Any], question: Question) -> Leverage:
+    """Return the largest leverage of a block's rows, and the mean gradient in float64."""
+    with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+        sums = _sums_of(open_block(number, parts, finite=False), question)
+        point = Evaluation(question.theta, 0.0, np.empty(0), 0.0)
+        found: Leverage = sums.largest_leverage(point, *question.arguments)
+        return found
 
 
 def _sums_of(block: Block, question: Question) -> Any:

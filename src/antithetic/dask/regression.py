@@ -120,7 +120,7 @@ class Ridge(_BlockRegressor, regression.RidgeParameters):
     intercept_ : float
     n_iter_ : int
         Iterations over all rows.
-    gap_, gap_certified_, plan_, n_rounds_, n_features_in_, feature_names_in_
+    gap_, gap_certified_, coef_error_, plan_, n_rounds_, n_features_in_, feature_names_in_
         As in :class:`antithetic.dask.LogisticRegression`.
     history_ : dict of str to ndarray of shape (n_iter,)
         As in :class:`antithetic.dask.LogisticRegression`; the objective is divided by twice the
@@ -236,7 +236,7 @@ class PoissonRegressor(_BlockGlm, regression.PoissonParameters):
     ----------
     coef_, intercept_, n_iter_
         As in :class:`antithetic.dask.Ridge`.
-    gap_, gap_certified_, plan_, n_rounds_, history_, n_features_in_, feature_names_in_
+    gap_, gap_certified_, coef_error_, plan_, n_rounds_, history_, n_features_in_, feature_names_in_
         As in :class:`antithetic.dask.LogisticRegression`.
 
     Examples
@@ -268,8 +268,8 @@ class GammaRegressor(_BlockGlm, regression.GammaParameters):
 
     Attributes
     ----------
-    coef_, intercept_, n_iter_, gap_, gap_certified_, plan_, n_rounds_, history_, n_features_in_, \
-feature_names_in_
+    coef_, intercept_, n_iter_, gap_, gap_certified_, coef_error_, plan_, n_rounds_, history_, \
+n_features_in_, feature_names_in_
         As in :class:`antithetic.dask.PoissonRegressor`.
     """
 
@@ -295,8 +295,8 @@ class TweedieRegressor(_BlockRegressor, regression.TweedieParameters):
 
     Attributes
     ----------
-    coef_, intercept_, n_iter_, gap_, gap_certified_, plan_, n_rounds_, history_, n_features_in_, \
-feature_names_in_
+    coef_, intercept_, n_iter_, gap_, gap_certified_, coef_error_, plan_, n_rounds_, history_, \
+n_features_in_, feature_names_in_
         As in :class:`antithetic.dask.PoissonRegressor`.
     """
 

@@ -161,4 +161,5 @@ def census_of(glances: list[Glance], classes: NDArray[Any] | None, loss: Loss) -
         float(sum(sums.loss for *_, sums in seen)),
         entry_bytes * sum(one.rows * sums.entries for _, one, sums in seen) / rows,
         real == np.float32,
+        is_sparse,
     )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from antithetic._core.losses import SQUARED_ERROR
 from antithetic.dask.asking import Asking, More
 from antithetic.exact.models import MOST_COLUMNS
-from antithetic.exact.row_sums import numbers_in_slopes, scaled_numbers
+from antithetic.exact.row_sums import numbers_in_slopes, scaled_numbers, uncentred_diagonal
 from antithetic.exact.sums import Dual, Evaluation, Restored, Vector, Visit, hessian_visits
 
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -167,6 +167,10 @@ class BlockSums(Asking):
             point.theta, "hessian_of", columns, exact=exact, damping=damping, sum_bytes=size
         )
         return self._penalised(hessian, len(columns))
+
+    def rounded_diagonal(self, hessian: Vector) -> Vector:
+        """Diagonal of the sums of products that an exact Hessian was rounded in."""
+        return uncentred_diagonal(self, hessian, is_sparse=self._census.is_sparse)
 
     def _penalised(self, hessian: Vector, d: int) -> Vector:
         places = np.arange(d)

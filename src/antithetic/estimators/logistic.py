@@ -47,10 +47,10 @@ class LogisticRegression(LogisticModel):
 
         Unless ``tol`` is above 1e-3, which asks for a quick fit, the fit continues in three cases.
         Without a penalty (``C=inf``) it continues until each weight is within 0.01 standard errors
-        of the optimum: with gradient g and Hessian H of the summed objective, ``g' H^-1 g <=
-        1e-4``. With an L2 penalty it does so if ``n_samples * n_weights ** 2`` is at most 1e8,
-        because that is cheap; ``n_weights`` is the size of ``coef_``. Below 1500 rows it continues
-        to a gap of 1e-10.
+        of the optimum, and this is proved: see ``coef_error_``. With gradient g and Hessian H of
+        the summed objective, ``g' H^-1 g`` is then about 1e-4 at most. With an L2 penalty it does
+        so if ``n_samples * n_weights ** 2`` is at most 1e8, because that is cheap; ``n_weights`` is
+        the size of ``coef_``. Below 1500 rows it continues to a gap of 1e-10.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     intercept_scaling : float, default=1
@@ -90,7 +90,13 @@ class LogisticRegression(LogisticModel):
         Bound on the distance of the objective from its optimum, in units of ``f_0 - f*``; see
         ``tol``. It can be above ``tol`` if ``max_iter`` or rounding ended the fit.
     gap_certified_ : bool
-        Whether ``gap_`` is a bound. Without a penalty (``C=inf``) it is an estimate.
+        Whether ``gap_`` is a bound. Without a penalty (``C=inf``) it then also proves that there is
+        an optimum; it is an estimate if that cannot be proved, or if there are very many weights.
+    coef_error_ : float
+        Bound on the error of each weight, of the intercept, and of each linear combination of them
+        such as a prediction, in units of its standard error, for all of them at once. It is known
+        without a penalty (``C=inf``), where the standard errors are those of the inverse of the
+        Hessian; otherwise NaN.
     plan_ : NewtonPlan
         What was chosen: samples, method and threads, and why.
     n_features_in_ : int

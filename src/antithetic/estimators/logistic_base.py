@@ -322,5 +322,6 @@ def _attributes(dtype: Any, threads: int, fit: Solved) -> dict[str, Any]:
         "n_iter_": np.array([fit.iterations], dtype=np.int32),
         "gap_": float(fit.gap),
         "gap_certified_": bool(fit.certified),
+        "coef_error_": float(fit.coef_error),
         "plan_": NewtonPlan.of(fit, threads),
     }

@@ -112,7 +112,7 @@ class LogisticRegressionCV(LogisticRegression):
         The best ``l1_ratio``, in the same way.
     n_iter_ : ndarray of shape (n_folds, n_l1_ratios, n_cs)
         Iterations over all rows of the fold, of each fit.
-    gap_, gap_certified_, plan_
+    gap_, gap_certified_, coef_error_, plan_
         Those of the last fit, with ``refit=True``; see :class:`LogisticRegression`.
     n_features_in_ : int
         Number of features.

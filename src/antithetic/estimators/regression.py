@@ -296,6 +296,7 @@ class _ExactRegressor(CallbackSupportMixin, RegressionPredictor):  # type: ignor
             "n_iter_": int(fit.iterations),
             "gap_": float(fit.gap),
             "gap_certified_": bool(fit.certified),
+            "coef_error_": float(fit.coef_error),
             "plan_": NewtonPlan.of(fit, threads),
         }
 
@@ -349,7 +350,12 @@ class Ridge(_ExactRegressor, RidgeParameters):
         Bound on the distance of the objective from its optimum, relative to that of the best
         constant prediction (of zero weights, without an intercept).
     gap_certified_ : bool
-        Whether ``gap_`` is a bound. Without a penalty it is an estimate.
+        Whether ``gap_`` is a bound. Without a penalty it then also proves that there is an optimum.
+    coef_error_ : float
+        Bound on the error of each weight, of the intercept, and of each linear combination of them
+        such as a prediction, in units of its standard error, for all of them at once. Standard
+        errors are those of the inverse of the Hessian, times the dispersion. Generalised linear
+        models know it without a penalty only; otherwise it is NaN.
     plan_ : NewtonPlan
         What was chosen: samples, method and threads, and why.
     n_features_in_ : int
@@ -392,7 +398,8 @@ class PoissonRegressor(_ExactRegressor, PoissonParameters):
 
     Attributes
     ----------
-    coef_, intercept_, n_iter_, gap_, gap_certified_, plan_, n_features_in_, feature_names_in_
+    coef_, intercept_, n_iter_, gap_, gap_certified_, coef_error_, plan_, n_features_in_, \
+feature_names_in_
         As in :class:`Ridge`.
 
     Examples
@@ -417,7 +424,8 @@ class GammaRegressor(_ExactRegressor, GammaParameters):
 
     Attributes
     ----------
-    coef_, intercept_, n_iter_, gap_, gap_certified_, plan_, n_features_in_, feature_names_in_
+    coef_, intercept_, n_iter_, gap_, gap_certified_, coef_error_, plan_, n_features_in_, \
+feature_names_in_
         As in :class:`Ridge`.
     """
 
@@ -442,6 +450,7 @@ class TweedieRegressor(_ExactRegressor, TweedieParameters):
 
     Attributes
     ----------
-    coef_, intercept_, n_iter_, gap_, gap_certified_, plan_, n_features_in_, feature_names_in_
+    coef_, intercept_, n_iter_, gap_, gap_certified_, coef_error_, plan_, n_features_in_, \
+feature_names_in_
         As in :class:`Ridge`.
     """

@@ -200,9 +200,9 @@ def reach(decrement: float, kappa: float) -> Reach | None:
 
 
 def prove(sums: Sums, point: Evaluation, hessian: Vector, estimate: float) -> Closeness:
-    """Return what the Hessian of all rows in float64 proves of a point: one visit to the rows.
+    r"""Return what the Hessian of all rows in float64 proves of a point: one visit to the rows.
 
-    The visit finds the largest leverage :math:`x_i^\\top H^{-1} x_i`, and the gradient once more,
+    The visit finds the largest leverage :math:`x_i^\top H^{-1} x_i`, and the gradient once more,
     in float64 and of centred columns. Rounding is allowed for: that of the Hessian's sums and its
     factor lowers its diagonal, that of the gradient's is added to its norm, and that of the
     predictions raises all of it. Where nothing is proved, the distance is an estimate.
@@ -261,16 +261,16 @@ def in_standard_errors(
     return distance / float(np.sqrt(rows * pearson / (rows - columns)))
 
 
-def error_of_squares(sums: Sums, point: Evaluation, distance: float) -> float:
-    """Return what a bound on the gap of squared errors says of the weights.
+def error_of_squares(
+    loss: Loss, rows: int, columns: int, mean_loss: float, distance: float
+) -> float:
+    """Return what a bound on the gap of squared errors says of the weights, in standard errors.
 
-    The objective is then a parabola, along which half the squared distance is the gap, or less of
-    it with an L1 penalty.
+    Half the squared distance of the weights from the optimal ones, in the norm of the Hessian, is
+    the gap, or less with an L1 penalty.
     """
-    coef = point.theta[: sums.d]
-    pearson = 2.0 * (point.objective - 0.5 * sums.penalty.l2 * float(coef @ coef))
-    moved = float(np.sqrt(2.0 * sums.n * distance))
-    return in_standard_errors(moved, pearson, sums.n, len(point.theta), sums.loss)
+    moved = float(np.sqrt(2.0 * rows * distance))
+    return in_standard_errors(moved, 2.0 * mean_loss, rows, columns, loss)
 
 
 def _subgradient(penalty: Penalty, theta: Vector, data: Vector, d: int) -> Vector:

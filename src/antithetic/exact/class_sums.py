@@ -507,7 +507,7 @@ class ClassSums(ClassPoints):
 
         work = float(self.n) * len(root) ** 2 * classes
         found = in_shares(sums, parts, threads_worth(self.threads, work, 2 * self.d))
-        gradient, rounding = (sum(one[k] for one in found) / self.n for k in (0, 1))
+        gradient, rounding = (np.sum([one[k] for one in found], axis=0) / self.n for k in (0, 1))
         largest, worst = np.max([one[2] for one in found], axis=0)
         as_point = np.argsort(order.ravel(), kind="stable")
         return Leverage(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._core import kernels
+from antithetic.exact.certificate import Closeness
 from antithetic.exact.linear_algebra import Factor
 from antithetic.exact.models import (
     Proposal,

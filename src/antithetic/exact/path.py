@@ -301,9 +301,7 @@ def _with_digits(sums: Any, goal: Goal, state: NewtonState) -> tuple[Any, Newton
     if finer is None or not (state.ended == "rounding" or goal.needs_digits(objective, expected)):
         return sums, state
     point = finer.at(state.point.theta)
-    state = state._replace(
-        point=point, least=-np.inf, bound=np.inf, ended="", crowding=np.inf
-    )
+    state = state._replace(point=point, least=-np.inf, bound=np.inf, ended="", crowding=np.inf)
     return finer, judged(finer, goal, state)
 
 
@@ -332,7 +330,9 @@ def solved(sums: Any, theta: Vector, state: NewtonState, begun: Start) -> Solved
         iterations, method, why = begun.epochs, "dual ascent", (f"{_DUAL}; it converged",)
     coef_error = state.coef_error
     if sums.loss.concordance == 0.0 and state.certified and coef_error != coef_error:
-        coef_error = error_of_squares(sums, state.point, state.distance)
+        objective, weights = state.point.objective, state.point.theta[: sums.d]
+        loss = objective - 0.5 * sums.penalty.l2 * float(weights @ weights)
+        coef_error = error_of_squares(sums.loss, sums.n, len(theta), loss, state.distance)
     return Solved(
         np.atleast_2d(np.array(coef)),
         np.atleast_1d(np.array(intercept, dtype=np.float64)),

@@ -448,7 +448,7 @@ class RowSums:
         found = in_shares(
             sums, range(0, self.n, at_once), threads_worth(self.threads, work, self.columns)
         )
-        gradient, rounding = (sum(one[k] for one in found) / self.n for k in (0, 1))
+        gradient, rounding = (np.sum([one[k] for one in found], axis=0) / self.n for k in (0, 1))
         largest, of_scores, _ = np.max([one[2] for one in found], axis=0)
         pearson = sum(float(one[2][2]) for one in found) / self.n
         return Leverage(float(largest), gradient, rounding, float(of_scores), pearson)
@@ -686,9 +686,9 @@ class _CentredRows(NamedTuple):
         """Squared lengths of the products of a lower triangle with each row, which may be lost."""
         if sparse.issparse(self.rows):
             moved = self.times(np.ascontiguousarray(root.T))
-            return np.einsum("ij,ij->i", moved, moved)
+            return np.asarray(np.einsum("ij,ij->i", moved, moved))
         moved = dtrmm(1.0, root, self.rows.T, lower=1, overwrite_b=1)
-        return np.einsum("ji,ji->i", moved, moved)
+        return np.asarray(np.einsum("ji,ji->i", moved, moved))
 
 
 class RowSample:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from antithetic._util.threads import default_threads, limit_blas
 from antithetic._util.validation import check_column, check_rows, check_weights
 from antithetic._util.warnings import warn
+from antithetic.exact.certificate import error_of_squares
 from antithetic.exact.path import LEAST_TOL, Solved, Watch, solve_problem
 from antithetic.exact.squares import least_squares
 from antithetic.problem import Problem
@@ -66,8 +67,8 @@ def solve(
     Returns
     -------
     Result
-        ``coef``, ``intercept``, ``gap`` and ``gap_certified``; ``epochs`` are iterations over all
-        rows.
+        ``coef``, ``intercept``, ``gap``, ``gap_certified`` and ``coef_error``; ``epochs`` are
+        iterations over all rows.
 
     Examples
     --------
@@ -108,6 +109,7 @@ def solve(
         solved.ended == "gap" or solved.gap <= tol,
         gap=float(solved.gap),
         gap_certified=bool(solved.certified),
+        coef_error=float(solved.coef_error),
     )
 
 
@@ -179,6 +181,9 @@ def solve_exactly(
                     found.zero_objective - found.objective, _LEAST_UNIT * found.zero_objective
                 )
                 gap = found.distance / unit if found.distance > 0.0 else 0.0
+                columns = problem.d + problem.fit_intercept
+                loss = found.objective - problem.penalty.value(found.coef)
+                error = error_of_squares(problem.loss, problem.n, columns, loss, found.distance)
                 why = (
                     "one visit to all rows, because the products of their columns have the minimum"
                 )
@@ -192,6 +197,7 @@ def solve_exactly(
                     (),
                     "least squares",
                     (why,),
+                    error,
                 )
         return solve_problem(
             problem,

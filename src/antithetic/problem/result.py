@@ -31,6 +31,9 @@ class Result:
         see ``trace="gap"`` there.
     gap_certified : bool, default=False
         Whether ``gap`` is a bound; otherwise it is an estimate.
+    coef_error : float, default=nan
+        Of ``solve``: bound on the error of each weight, in units of its standard error; see
+        ``coef_error_`` of :class:`antithetic.LogisticRegression`.
     trace : dict of str to ndarray of shape (epochs + 1,), default={}
         Of ``minimize``: ``"epoch"``, and one entry per epoch of everything that was asked for; the
         first entry is before the first step.
@@ -50,6 +53,7 @@ class Result:
     converged: bool
     gap: float = np.nan
     gap_certified: bool = False
+    coef_error: float = np.nan
     trace: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     table: Any = None
     run: Any = field(default=None, repr=False)

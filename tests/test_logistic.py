@@ -260,10 +260,12 @@ def test_many_rows_end_at_tol():
     assert objective(fine, problem) < objective(coarse, problem)
 
 
-def test_without_a_penalty_the_gap_is_an_estimate():
+def test_without_a_penalty_the_gap_is_a_bound():
     model = LogisticRegression(C=np.inf).fit(X, Y)
-    assert model.gap_certified_ is False
+    assert model.gap_certified_ is True
     assert model.gap_ <= 1e-4
+    assert model.coef_error_ <= 0.01
+    assert np.isnan(LogisticRegression().fit(X, Y).coef_error_)
 
 
 # ---- warnings

@@ -117,7 +117,7 @@ def test_the_optimum_is_that_of_scipy(loss, penalty, intercept, form, n):
     found, least = problem.objective(solved.coef, solved.intercept), optimum(problem)
     assert solved.ended == "gap"
     assert solved.gap <= 1e-9
-    assert solved.certified == (penalty != "none")
+    assert solved.certified == (penalty != "none" or LOSSES[loss].concordance < np.inf)
     assert found <= least + 1e-9 * abs(least)
     assert found >= least - 1e-6 * abs(least)  # SciPy's own accuracy
 

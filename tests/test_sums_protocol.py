@@ -31,6 +31,7 @@ COVERED = {
     *("with_penalty", "split", "join", "given_back", "constant", "at", "after", "line", "between"),
     *("hessian", "hessian_of", "curvature_above", "dual_points", "restored_cost", "dual"),
     *("dual_cost", "rounding", "samples", "regauged", "refined"),
+    *("rounded_diagonal", "largest_leverage"),
 }
 
 
@@ -90,6 +91,13 @@ def same_point(one, other):
         same(getattr(one, name), getattr(other, name))
 
 
+def same_leverage(one, other):
+    for name in ("largest", "gradient", "of_scores", "pearson"):
+        same(getattr(one, name), getattr(other, name))
+    for mine, theirs in ((one.rounding, other.rounding), (other.rounding, one.rounding)):
+        assert (mine <= 4.0 * theirs).all()  # sums of other lengths are rounded
+
+
 def compare(far, near, step_size, *, has_same_samples=True):
     """Ask everything that the protocol has of both."""
     rng = np.random.default_rng(0)
@@ -114,6 +122,13 @@ def compare(far, near, step_size, *, has_same_samples=True):
     for options in ({"exact": True}, {"exact": True, "damping": 0.5}):
         same(far.hessian(there, **options), near.hessian(here, **options))
         same(far.hessian_of(there, some, **options), near.hessian_of(here, some, **options))
+    hessian = near.hessian(here, exact=True)
+    same(far.rounded_diagonal(hessian), near.rounded_diagonal(hessian))
+    if near.loss.concordance < np.inf:
+        definite = hessian + 1e-3 * np.diag(hessian.diagonal())
+        root, asked = np.linalg.inv(np.linalg.cholesky(definite)), far.rounds
+        same_leverage(far.largest_leverage(there, root), near.largest_leverage(here, root))
+        assert far.rounds == asked + 1
     visit, own = far.after(there, step), near.after(here, step)
     for beside in (step, rng.normal(size=len(step))):
         same(far.curvature_above(there, beside), near.curvature_above(here, beside))

@@ -263,8 +263,12 @@ class Exact:
     def _is_optimal(self, theta: Any, support: Any, signs: Any) -> bool:
         gradient = self.derivatives(theta)[0].reshape(theta.shape)
         kept = (np.sign(theta) * self.l1() == signs) | ~support
-        return bool(kept.all() and (np.abs(gradient)[~support] <= np.broadcast_to(
-            self.l1(), theta.shape)[~support]).all())
+        return bool(
+            kept.all()
+            and (
+                np.abs(gradient)[~support] <= np.broadcast_to(self.l1(), theta.shape)[~support]
+            ).all()
+        )
 
 
 def solve_long(matrix: Any, vector: Any) -> Any:
@@ -380,7 +384,7 @@ def try_point(exact: Exact, least: Any, rng: np.random.Generator, tally: Tally) 
     """Try the bound at a point some way from the optimum."""
     case = exact.case
     sums = sums_for(case)
-    gradient, hessian = exact.derivatives(least)
+    _, hessian = exact.derivatives(least)
     along = rng.normal(size=least.size).astype(Long)
     if rng.random() < 0.7:  # toward the row that changes most
         leverage = (exact.rows * solve_rows(hessian, exact)).sum(axis=1)

@@ -349,8 +349,33 @@ def test_partly_separated_classes_without_a_penalty_have_no_optimum(n, fit_inter
     model = LogisticRegression(C=np.inf, fit_intercept=fit_intercept)
     model.fit(X, y)
     y[category == 2] = 1
-    with pytest.warns(ConvergenceWarning, match="some rows are perfectly separated"):
+    with pytest.warns(ConvergenceWarning, match="some rows are perfectly separated.* column 2 "):
         model.fit(X, y)
+    y[category == 1] = 0
+    with pytest.warns(ConvergenceWarning, match="columns (1, 2|2, 1) always lower the loss"):
+        model.fit(X, y)
+    assert not model.gap_certified_
+    assert np.isnan(model.coef_error_)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("together", [False, True])
+def test_columns_that_separate_the_classes_are_named(classes, together, make):
+    """One column that separates alone, or two that do so only together; never a third."""
+    X = np.random.default_rng(0).normal(size=(300, 6)) * np.geomspace(1e-3, 1e3, 6) + 5.0
+    score = (X[:, 3] - 5.0) / X[:, 3].std() + together * (X[:, 1] - 5.0) / X[:, 1].std()
+    y = np.digitize(score, [0.1] if classes == 2 else [-0.5, 0.5])
+    named = "columns (1, 3|3, 1) always" if together else "column 3 always"
+    with pytest.warns(ConvergenceWarning, match=f"the classes are perfectly separated.*{named}"):
+        LogisticRegression(C=np.inf).fit(make(X), y)
+
+
+def test_columns_with_names_are_named_by_them():
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame({"age": np.tile([1.0, 2.0, 3.0], 20), "leak": np.arange(60.0)})
+    with pytest.warns(ConvergenceWarning, match="larger weights of column 'leak' always lower"):
+        LogisticRegression(C=np.inf).fit(X, np.arange(60) > 30)
 
 
 def test_a_constant_column_is_not_a_cause():

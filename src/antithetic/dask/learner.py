@@ -38,10 +38,13 @@ class BlockData:
     blocks : Blocks
     glances : list of Glance
         What was seen of each block.
+    census : Census
+        The same of all rows.
     """
 
     blocks: Blocks
     glances: list[Glance]
+    census: Census
 
     @property
     def rows(self) -> int:
@@ -104,8 +107,8 @@ class BlockLearner(LinearEstimator):
             aim = Look(loss, marks=self.checkpoint is not None)
             glances = look(client, blocks, aim, after_loss=self._after_loss())
             self._learn(blocks, glances)
-            seen = BlockData(blocks, glances)
             census = census_of(glances, getattr(self, "classes_", None), loss)
+            seen = BlockData(blocks, glances, census)
             problem = common(census)
             kind = ClassBlockSums if problem.is_classed else BlockSums
             seed = seed_of(getattr(self, "random_state", None))

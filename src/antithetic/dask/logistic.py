@@ -28,6 +28,7 @@ from antithetic.estimators.one_vs_rest import (
     weights_of_classes,
 )
 from antithetic.exact.path import Solved
+from antithetic.exact.separation import Separation, main_columns
 from antithetic.problem.losses import LOSSES
 
 
@@ -176,8 +177,17 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         common = partial(self._common, C, l1_ratio)
         fit, seen = self._fit_blocks(X, y, sample_weight, LOSSES["log_loss"], common)
         objective = self.history_["objective"]
-        if np.isinf(C) and len(objective) and objective[-1] * seen.rows < np.log(2.0):
-            warn(separation(), ConvergenceWarning)  # each row's loss is below log 2
+        if (
+            np.isinf(C)
+            and not fit.certified
+            and len(objective)
+            and objective[-1] * seen.rows < np.log(2.0)
+        ):
+            # each row's loss is below log 2; which columns count most, no row need be asked
+            scale = np.sqrt(seen.census.columns_of(common(seen.census), 0).scale)
+            names = getattr(self, "feature_names_in_", None)
+            found = Separation(main_columns(fit.coef, scale), is_complete=True)
+            warn(separation(found, names), ConvergenceWarning)
         else:
             self._warn_if_short(fit)
         return self

@@ -24,9 +24,6 @@ from antithetic.estimators.data import TrainingData
 from antithetic.estimators.linear import LinearEstimator, predicting
 from antithetic.estimators.logistic_fit import (
     NewtonPlan,
-    are_partly_separated,
-    are_separated,
-    partial_separation,
     seed_of,
     separation,
     shortfall,
@@ -37,7 +34,8 @@ from antithetic.estimators.one_vs_rest import (
     classes_of,
     weights_of_classes,
 )
-from antithetic.exact.path import LEAST_TOL, Effort, Solved, solve_path
+from antithetic.exact.path import LEAST_TOL, Effort, Solved, solve_path, sums_of
+from antithetic.exact.separation import Separation, separation_of
 from antithetic.problem import Problem
 from antithetic.problem.losses import LOSSES
 from antithetic.problem.penalties import ElasticNet
@@ -218,29 +216,47 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
         effort: Effort,
         threads: int,
     ) -> list[Solved]:
-        from antithetic.exact.many_classes import class_sums_of, solve_classes
+        from antithetic.exact.many_classes import solve_classes
 
-        labels = np.searchsorted(self.classes_, data.y)
-        sums = class_sums_of(
+        sums = self._class_sums(data, penalties[0], threads)
+        return solve_classes(sums, penalties, effort, start=start)
+
+    def _class_sums(self, data: TrainingData, penalty: ElasticNet, threads: int) -> Any:
+        """Sums over the rows of many classes."""
+        from antithetic.exact.many_classes import class_sums_of
+
+        return class_sums_of(
             data.X,
-            labels,
+            np.searchsorted(self.classes_, data.y),
             len(self.classes_),
-            penalties[0],
+            penalty,
             data.weight,
             fit_intercept=bool(self.fit_intercept),
             threads=threads,
         )
-        return solve_classes(sums, penalties, effort, start=start)
 
     def _warn_after_fit(self, fit: Solved, data: TrainingData, C: float) -> None:
-        if math.isinf(C) and are_separated(data, self.classes_, fit):
-            warn(separation(), ConvergenceWarning)
-        elif math.isinf(C) and are_partly_separated(
-            data, self.classes_, fit, bool(self.fit_intercept)
-        ):
-            warn(partial_separation(), ConvergenceWarning)
+        # without a penalty, a certified gap proves that there is an optimum
+        found = None if math.isfinite(C) or fit.certified else self._separation(fit, data)
+        if found is not None:
+            names = getattr(self, "feature_names_in_", None)
+            warn(separation(found, names), ConvergenceWarning)
         elif fit.is_short_of(float(self.tol)):
             warn(self._shortfall(fit, data.X, C), ConvergenceWarning)
+
+    def _separation(self, fit: Solved, data: TrainingData) -> Separation | None:
+        """Return what separates the classes without a penalty, if anything does."""
+        penalty = ElasticNet()
+        sums: Any = None
+        if len(self.classes_) == 2:
+            sums = sums_of(self._problem(data, penalty))
+        else:
+            sums = self._class_sums(data, penalty, 1)
+        coef, intercept = fit.coef.astype(np.float64), fit.intercept.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if len(self.classes_) > 2:
+                return separation_of(sums, sums.join(coef, intercept))
+            return separation_of(sums, sums.join(coef[0], float(intercept[0])))
 
     def _shortfall(self, fit: Solved, X: Any, C: float) -> str:
         names = getattr(self, "feature_names_in_", None)

@@ -15,16 +15,15 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from antithetic._util.threads import count_threads, limit_blas, threads_of
-from antithetic.estimators.data import LARGEST_SEED, TrainingData
-from antithetic.exact.path import Solved, sums_of
-from antithetic.exact.separation import leads_away
-from antithetic.problem import Problem
-from antithetic.problem.losses import LOSSES
+from antithetic.estimators.data import LARGEST_SEED
+from antithetic.exact.path import Solved
+from antithetic.exact.separation import Separation
 from antithetic.problem.penalties import ElasticNet, elastic_net
 
 _FAR = 1e4  # times its spread, or another column's size: a column that rounding may come from
 _NO_SPREAD = 1e-12  # of a column's size: such a column is constant up to rounding
 _ROWS_LOOKED_AT = 10_000
+_MOST_NAMED = 5  # columns in a warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,47 +95,19 @@ def threads_for(n_jobs: int | None) -> Iterator[int]:
 # ---- warnings
 
 
-def are_separated(data: TrainingData, classes: NDArray[Any], fit: Solved) -> bool:
-    """Whether every row that counts is on the right side, so that larger weights are better."""
-    scores = data.X @ fit.coef.T.astype(data.X.dtype) + fit.intercept
-    if len(classes) == 2:
-        margins = np.where(data.y == classes[1], scores[:, 0], -scores[:, 0])
-    else:
-        own = np.searchsorted(classes, data.y)[:, None]
-        others = scores.copy()
-        np.put_along_axis(others, own, -np.inf, axis=1)
-        margins = np.take_along_axis(scores, own, axis=1)[:, 0] - others.max(axis=1)
-    return bool((margins[slice(None) if data.weight is None else data.weight > 0.0] > 0.0).all())
-
-
-def are_partly_separated(
-    data: TrainingData, classes: NDArray[Any], fit: Solved, fit_intercept: bool
-) -> bool:
-    """Whether growing weights separate some rows of two classes ever better, and not the others."""
-    if len(classes) != 2:
-        return False
-    target = np.where(data.y == classes[1], 1.0, -1.0)
-    loss, none = LOSSES["log_loss"], ElasticNet(0.0, 0.0)
-    sums = sums_of(Problem(data.X, target, loss, none, data.weight, fit_intercept, None))
-    with np.errstate(over="ignore", invalid="ignore"):
-        return leads_away(sums, sums.join(fit.coef[0], float(fit.intercept[0])))
-
-
-def partial_separation() -> str:
-    """Say that there is no optimum, because some rows are separated."""
-    return (
-        "some rows are perfectly separated (say, all of one category have the same label) and C is"
-        " infinite, so no optimum exists: larger weights always lower the loss, and coef_ is only"
-        " where the fit ended. Use a finite C, say the default C=1.0"
+def separation(found: Separation, names: NDArray[Any] | None) -> str:
+    """Say that there is no optimum, which columns are the cause, and what to do."""
+    which = "some rows are perfectly separated (say, all of one category have the same label)"
+    if found.is_complete:
+        which = "the classes are perfectly separated (all training margins are positive)"
+    more = len(found.columns) - _MOST_NAMED
+    named = ", ".join(_named(column, names) for column in found.columns[:_MOST_NAMED])
+    of = f"column{'s' * (len(found.columns) > 1)} {named}" + (
+        f" and {more} more" if more > 0 else ""
     )
-
-
-def separation() -> str:
-    """Say that there is no optimum."""
     return (
-        "the classes are perfectly separated (all training margins are positive) and C is infinite,"
-        " so no optimum exists: larger weights always lower the loss, and coef_ is only where the"
-        " fit ended. Use a finite C, say the default C=1.0"
+        f"{which} and C is infinite, so no optimum exists: larger weights of {of} always lower the"
+        " loss, and coef_ is only where the fit ended. Use a finite C, say the default C=1.0"
     )
 
 
@@ -218,4 +189,8 @@ def _extremes(rows: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _name(column: int, names: NDArray[Any] | None) -> str:
-    return f"column {column}" if names is None else f"column {names[column]!r}"
+    return f"column {_named(column, names)}"
+
+
+def _named(column: int, names: NDArray[Any] | None) -> str:
+    return str(column) if names is None else repr(names[column])

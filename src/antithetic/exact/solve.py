@@ -11,7 +11,8 @@ from antithetic._util.threads import default_threads, limit_blas
 from antithetic._util.validation import check_column, check_rows, check_weights
 from antithetic._util.warnings import warn
 from antithetic.exact.certificate import error_of_squares
-from antithetic.exact.path import LEAST_TOL, Solved, Watch, solve_problem
+from antithetic.exact.path import LEAST_TOL, Solved, Watch, solve_problem, sums_of
+from antithetic.exact.separation import separation_of
 from antithetic.exact.squares import least_squares
 from antithetic.problem import Problem
 from antithetic.problem.losses import SOFTMAX, Loss, get_loss
@@ -115,12 +116,19 @@ def solve(
 
 def _shortcomings(problem: Problem, solved: Solved, tol: float) -> str:
     """Say what is wrong with a solution, and what helps; empty if nothing is."""
-    if problem.loss.name == "log_loss" and problem.penalty.l2 == problem.penalty.l1 == 0.0:
-        margins = problem.y * problem.predictions(solved.coef[0], float(solved.intercept[0]))
-        if (margins[slice(None) if problem.weight is None else problem.weight > 0.0] > 0.0).all():
+    is_free = problem.penalty.l2 == problem.penalty.l1 == 0.0 and not solved.certified
+    if problem.loss.name == "log_loss" and is_free:
+        sums = sums_of(problem)
+        theta = sums.join(solved.coef[0].astype(np.float64), float(solved.intercept[0]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = separation_of(sums, theta)
+        if found is not None:
+            who = "the classes are" if found.is_complete else "some rows are"
+            columns = ", ".join(map(str, found.columns))
             return (
-                "the classes are perfectly separated and there is no penalty, so no optimum exists:"
-                " larger weights always lower the loss. Set l2 above 0."
+                f"{who} perfectly separated and there is no penalty, so no optimum exists: larger"
+                f" weights of column{'s' * (len(found.columns) > 1)} {columns} always lower the"
+                " loss. Set l2 above 0."
             )
     if solved.gap <= tol or solved.ended == "gap":
         return ""

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antithetic.exact.linear_algebra import NotDefiniteError, Root
+from antithetic.exact.linear_algebra import NotDefiniteError, Root, dependent_columns
 from antithetic.exact.sums import Evaluation, Sums, Vector, Visit, rounding_of
 from antithetic.problem.loss import Loss
 from antithetic.problem.penalties import Penalty
@@ -34,6 +34,8 @@ from antithetic.problem.penalties import Penalty
 _MOST_CROWDED = 0.999  # closer to 1, rounding of this very number would matter
 _SERIES = 1e-3  # below it, digits of the closed form cancel
 _SLACK = 1e-8  # rounding of a triangle's inverse and of its products, relative
+_DEPENDENT = 1e-10  # of the size of a column: what is left of one that depends on others
+_MOST_DEPENDENT = 500  # columns among which dependent ones are looked for
 _CLOSE = 2.0  # times what is allowed: a rough bound above it is not worth the exact one
 
 
@@ -207,6 +209,9 @@ def prove(sums: Sums, point: Evaluation, hessian: Vector, estimate: float) -> Cl
     factor lowers its diagonal, that of the gradient's is added to its norm, and that of the
     predictions raises all of it. Where nothing is proved, the distance is an estimate.
 
+    Columns that depend on those before them are left out, which changes no prediction: in each row
+    they must be the same combination of others up to 1e-10 of their size, which is another visit.
+
     Parameters
     ----------
     sums : Sums
@@ -225,7 +230,7 @@ def prove(sums: Sums, point: Evaluation, hessian: Vector, estimate: float) -> Cl
     with np.errstate(divide="ignore", invalid="ignore"):
         lowered = share * sums.rounded_diagonal(hessian) / diagonal
     try:
-        root = Root(hessian, lowered).inverse_root()
+        root = _inverse_root(sums, point, hessian, lowered)
     except NotDefiniteError:
         return Closeness(estimate, crowding=np.inf)
     seen = sums.largest_leverage(point, root)
@@ -243,6 +248,22 @@ def prove(sums: Sums, point: Evaluation, hessian: Vector, estimate: float) -> Cl
         return Closeness(estimate, crowding=crowding if crowding >= 0.0 else np.inf)
     error = in_standard_errors(found.distance, seen.pearson, n, columns, sums.loss)
     return Closeness(found.gap / n, True, error, crowding)
+
+
+def _inverse_root(sums: Sums, point: Evaluation, hessian: Vector, lowered: Vector) -> Vector:
+    """Triangle whose square is above the inverse, with zeros for columns that depend on others."""
+    try:
+        return Root(hessian, lowered).inverse_root()
+    except NotDefiniteError:
+        if len(hessian) > _MOST_DEPENDENT:
+            raise
+    kept, combinations = dependent_columns(hessian, max(1e-12, float(lowered.max())))
+    root, own = np.zeros_like(hessian), np.ix_(kept, kept)
+    root[own] = Root(hessian[own], lowered[kept]).inverse_root()
+    left = sums.largest_leverage(point, combinations).largest
+    if not left <= _DEPENDENT**2:
+        raise NotDefiniteError("columns depend on others in most rows, but not in all")
+    return root
 
 
 def in_standard_errors(

@@ -477,8 +477,13 @@ class ClassSums(ClassPoints):
         order = np.arange(self.d).reshape(classes, f)
         if self.fit_intercept:
             order = np.hstack([order, self.d + np.arange(classes)[:, None]])
-        thirds = np.ascontiguousarray(root.T[order])  # of each class: what its part of a row gives
-        parts = self._dense_parts(classes * len(root))
+        of_class = np.moveaxis(root[:, order], 1, 0)  # what its part of a row gives
+        between = [
+            np.asarray(np.linalg.qr(of_class[k] - of_class[other], mode="r")).T
+            for k in range(classes)
+            for other in range(k)
+        ]
+        parts = self._dense_parts(max(size, classes))
         product, chain = rounding_of(size), max(part.stop - part.start for part in parts)
         total = rounding_of(chain + len(parts))
 
@@ -495,17 +500,15 @@ class ClassSums(ClassPoints):
                 gradient += (weight[:, None] * slopes).T @ block
                 errors += total * (np.abs(slopes) + chances)
                 rounding += (weight[:, None] * errors).T @ np.abs(block)
-                moved = [block @ one for one in thirds]
                 is_counted = weight > 0.0
-                for k, one in enumerate(moved):
-                    for other in moved[:k]:
-                        apart = one - other
-                        lengths = np.einsum("ij,ij->i", apart, apart)
-                        largest = max(largest, lengths.max(initial=0.0, where=is_counted))
+                for one in between:
+                    apart = block @ one
+                    lengths = np.einsum("ij,ij->i", apart, apart)
+                    largest = max(largest, lengths.max(initial=0.0, where=is_counted))
                 worst = max(worst, wrong.max(initial=0.0, where=is_counted))
             return gradient, rounding, np.array([largest, worst])
 
-        work = float(self.n) * len(root) ** 2 * classes
+        work = float(self.n) * len(root) ** 2
         found = in_shares(sums, parts, threads_worth(self.threads, work, 2 * self.d))
         gradient, rounding = (np.sum([one[k] for one in found], axis=0) / self.n for k in (0, 1))
         largest, worst = np.max([one[2] for one in found], axis=0)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
@@ -101,6 +102,49 @@ class Root:
     def inverse_root(self) -> Vector:
         """Lower triangle T for which ``T' T`` is the inverse of H, shape (p, p)."""
         return self.halves(np.eye(len(self._scale))).T
+
+
+def dependent_columns(matrix: Vector, least: float) -> tuple[NDArray[np.intp], Vector]:
+    """Return columns that do not depend on those before them, and how the others do.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (p, p)
+        Products of the columns.
+    least : float
+        Share of a column's square that must be its own.
+
+    Returns
+    -------
+    kept : ndarray of intp
+    combinations : ndarray of shape (p, p)
+        Row j is zero except for each other column: 1 there, and minus its share of those before it,
+        over the root of its square.
+
+    Examples
+    --------
+    >>> rows = np.array([[1.0, 2.0, 0.0], [1.0, 2.0, 1.0]])
+    >>> kept, combinations = dependent_columns(rows.T @ rows, 1e-9)
+    >>> kept.tolist(), np.abs(rows @ combinations.T).max() < 1e-12
+    ([0, 2], True)
+    """
+    size = np.sqrt(np.maximum(matrix.diagonal(), np.finfo(np.float64).tiny))
+    left = matrix / size / size[:, None]
+    scaled, kept = left.copy(), []
+    for j in range(len(left)):
+        if left[j, j] > least:
+            kept.append(j)
+            share = left[j + 1 :, j] / np.sqrt(left[j, j])
+            left[j + 1 :, j + 1 :] -= np.outer(share, share)
+    chosen, combinations = np.array(kept, dtype=np.intp), np.zeros_like(left)
+    others = np.setdiff1d(np.arange(len(left)), chosen)
+    own = scaled[np.ix_(chosen, chosen)]
+    for j in others:
+        before = int(np.searchsorted(chosen, j))
+        shares = np.linalg.solve(own[:before, :before], scaled[chosen[:before], j])
+        combinations[j, j] = 1.0 / size[j]
+        combinations[j, chosen[:before]] = -shares / size[chosen[:before]]
+    return chosen, combinations
 
 
 class RoughSolution(NamedTuple):

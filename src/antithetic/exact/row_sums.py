@@ -413,7 +413,7 @@ class RowSums:
 
     def largest_leverage(self, point: Evaluation, root: Vector) -> Leverage:
         """Visit the rows in float64, with a lower triangle whose square is near an inverse."""
-        (coef, intercept), c = self.split(point.theta), self.loss.concordance
+        coef, intercept = self.split(point.theta)
         weight = np.ones(self.n) if self.problem.weight is None else self.problem.weight
         turned, at_once = np.asfortranarray(root), max(1, _ENTRIES_AT_ONCE // self.columns)
         offset = abs(intercept)  # what the user's weights and those of centred columns differ by
@@ -430,18 +430,17 @@ class RowSums:
                 part = slice(start, min(self.n, start + at_once))
                 rows, y, counts = self._centred(part), self.problem.y[part], weight[part]
                 scores = rows.times(point.theta)
-                wrong = product * (rows.sizes().times(np.abs(point.theta)) + offset)
+                sizes = rows.sizes()
+                wrong = product * (float(sizes.tops(counts) @ np.abs(point.theta)) + offset)
                 slopes = counts * self.loss.slope(y, scores)
-                curvatures = counts * self.loss.curvature(y, scores) * np.exp(c * wrong)
+                curvatures = counts * self.loss.curvature(y, scores)
                 gradient += rows.gathered(slopes)
-                rounding += rows.sizes().gathered(total * np.abs(slopes) + curvatures * wrong)
-                is_counted = counts > 0.0
-                leverage = np.where(is_counted, rows.squares(turned), 0.0)
-                seen[number] = (
-                    leverage.max(),
-                    wrong.max(initial=0.0, where=is_counted),
-                    counts @ self.loss.pearson(y, scores),
-                )
+                rounding += sizes.gathered(total * np.abs(slopes) + wrong * curvatures)
+                pearson = 0.0
+                if not self.loss.has_known_dispersion:
+                    pearson = float(counts @ self.loss.pearson(y, scores))
+                largest = rows.squares(turned).max(initial=0.0, where=counts > 0.0)
+                seen[number] = largest, wrong, pearson
             return gradient, rounding, np.append(seen[:, :2].max(axis=0), seen[:, 2].sum())
 
         work = float(self.n) * self.columns**2
@@ -664,9 +663,18 @@ class _CentredRows(NamedTuple):
 
     def sizes(self) -> _CentredRows:
         """Return what bounds the size of each entry."""
-        return _CentredRows(
-            abs(self.rows), None if self.centre is None else -np.abs(self.centre), self.columns
-        )
+        centre = None if self.centre is None else -np.abs(self.centre)
+        return _CentredRows(abs(self.rows), centre, self.columns)
+
+    def tops(self, counts: Vector) -> Vector:
+        """Largest entry of each column, in the rows that count; none is negative."""
+        rows = self.rows if counts.all() else self.rows[counts > 0.0]
+        if not rows.shape[0]:
+            return np.zeros(self.columns)
+        if not sparse.issparse(rows):
+            return np.asarray(rows.max(axis=0))
+        tops = np.ravel(rows.max(axis=0).toarray())
+        return tops if self.centre is None else np.append(tops - self.centre, 1.0)
 
     def times(self, weights: Vector) -> Vector:
         """Products of the rows with a vector, or with the columns of a matrix."""

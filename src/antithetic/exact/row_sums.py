@@ -37,6 +37,7 @@ from antithetic.problem.sampling import DrawShares, importance_of
 
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
+_ENTRIES_IN_CACHE = 1 << 16  # of a block that is visited several times
 ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has started
 _Totals = tuple[float, float, float, float]
 _NOTHING = np.empty(0)
@@ -415,7 +416,7 @@ class RowSums:
         """Visit the rows in float64, with a lower triangle whose square is near an inverse."""
         coef, intercept = self.split(point.theta)
         weight = np.ones(self.n) if self.problem.weight is None else self.problem.weight
-        turned, at_once = np.asfortranarray(root), max(1, _ENTRIES_AT_ONCE // self.columns)
+        turned, at_once = np.asfortranarray(root), max(1, _ENTRIES_IN_CACHE // self.columns)
         offset = abs(intercept)  # what the user's weights and those of centred columns differ by
         if self.centre is not None:
             offset += float(np.abs(coef) @ np.abs(self.centre))
@@ -425,13 +426,13 @@ class RowSums:
         def sums(starts: Sequence[int]) -> tuple[Vector, Vector, Vector]:
             # gradient, its rounding, and (largest leverage, largest error of scores, residuals)
             gradient, rounding = np.zeros(self.columns), np.zeros(self.columns)
-            seen = np.zeros((len(starts), 3))
+            seen, tables = np.zeros((len(starts), 3)), np.empty((2, at_once, self.columns))
             for number, start in enumerate(starts):
                 part = slice(start, min(self.n, start + at_once))
-                rows, y, counts = self._centred(part), self.problem.y[part], weight[part]
+                rows, y, counts = self._centred(part, tables), self.problem.y[part], weight[part]
                 scores = rows.times(point.theta)
                 sizes = rows.sizes()
-                wrong = product * (float(sizes.tops(counts) @ np.abs(point.theta)) + offset)
+                wrong = product * (sizes.times(np.abs(point.theta)) + offset)
                 slopes = counts * self.loss.slope(y, scores)
                 curvatures = counts * self.loss.curvature(y, scores)
                 gradient += rows.gathered(slopes)
@@ -439,8 +440,9 @@ class RowSums:
                 pearson = 0.0
                 if not self.loss.has_known_dispersion:
                     pearson = float(counts @ self.loss.pearson(y, scores))
-                largest = rows.squares(turned).max(initial=0.0, where=counts > 0.0)
-                seen[number] = largest, wrong, pearson
+                leverage, is_counted = rows.squares(turned), counts > 0.0
+                seen[number, 0] = leverage.max(initial=0.0, where=is_counted)
+                seen[number, 1:] = wrong.max(initial=0.0, where=is_counted), pearson
             return gradient, rounding, np.append(seen[:, :2].max(axis=0), seen[:, 2].sum())
 
         work = float(self.n) * self.columns**2
@@ -452,16 +454,16 @@ class RowSums:
         pearson = sum(float(one[2][2]) for one in found) / self.n
         return Leverage(float(largest), gradient, rounding, float(of_scores), pearson)
 
-    def _centred(self, part: slice) -> _CentredRows:
-        """Some rows in float64."""
+    def _centred(self, part: slice, tables: Vector) -> _CentredRows:
+        """Some rows in float64, in the first of two tables if they are dense."""
         if sparse.issparse(self.problem.X):
             rows = self.problem.X[part].astype(np.float64)
             return _CentredRows(rows, self.centre, self.columns)
-        block = np.empty((part.stop - part.start, self.columns))
+        used = tables[:, : part.stop - part.start]
         centre = 0.0 if self.centre is None else self.centre
-        np.subtract(self.problem.X[part], centre, out=block[:, : self.d], dtype=np.float64)
-        block[:, self.d :] = 1.0
-        return _CentredRows(block, None, self.columns)
+        np.subtract(self.problem.X[part], centre, out=used[0, :, : self.d], dtype=np.float64)
+        used[0, :, self.d :] = 1.0
+        return _CentredRows(used[0], None, self.columns, used[1])
 
     def curvature_above(self, point: Evaluation, vector: Vector) -> float:
         """Curvature along a vector of a function above the mean loss: one pass over the rows."""
@@ -655,26 +657,21 @@ class _CentredRows(NamedTuple):
     centre : ndarray of shape (d,) or None
         What is still to be subtracted from sparse rows, if there is an intercept.
     columns : int
+    table : ndarray of shape (m, columns) or None
+        Room for the sizes of dense rows.
     """
 
     rows: Any
     centre: Vector | None
     columns: int
+    table: Vector | None = None
 
     def sizes(self) -> _CentredRows:
         """Return what bounds the size of each entry."""
+        if self.table is not None:
+            return self._replace(rows=np.abs(self.rows, out=self.table))
         centre = None if self.centre is None else -np.abs(self.centre)
-        return _CentredRows(abs(self.rows), centre, self.columns)
-
-    def tops(self, counts: Vector) -> Vector:
-        """Largest entry of each column, in the rows that count; none is negative."""
-        rows = self.rows if counts.all() else self.rows[counts > 0.0]
-        if not rows.shape[0]:
-            return np.zeros(self.columns)
-        if not sparse.issparse(rows):
-            return np.asarray(rows.max(axis=0))
-        tops = np.ravel(rows.max(axis=0).toarray())
-        return tops if self.centre is None else np.append(tops - self.centre, 1.0)
+        return self._replace(rows=abs(self.rows), centre=centre)
 
     def times(self, weights: Vector) -> Vector:
         """Products of the rows with a vector, or with the columns of a matrix."""

@@ -25,7 +25,7 @@ LAYERS = [
     ("problem",),
     ("pairing", "exact"),
     ("orders",),
-    ("stochastic",),
+    ("stochastic", "inference"),
     ("estimators", "datasets", "display"),
     ("torch", "dask", "paper"),
     ("_cli", "cli"),

@@ -111,6 +111,7 @@ def solve(
         gap=float(solved.gap),
         gap_certified=bool(solved.certified),
         coef_error=float(solved.coef_error),
+        settings={"loss": found, "l2": float(l2), "l1": float(l1), "fit_intercept": fit_intercept},
     )
 
 

@@ -43,7 +43,8 @@ class Result:
     run : Run or None, default=None
         State of ``minimize``, without the data: pass the whole result as ``resume=`` to continue.
     settings : dict, default={}
-        Settings of ``minimize``, so that it is resumed with the same.
+        Settings of ``minimize``, so that it is resumed with the same; of ``solve``, its loss and
+        penalties, which :mod:`antithetic.inference` asks for.
     """
 
     coef: NDArray[Any]

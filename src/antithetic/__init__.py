@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from antithetic._util.later import import_later
 
 if TYPE_CHECKING:
-    from antithetic import datasets, losses, orders, pairing, penalties, steps, stopping
+    from antithetic import datasets, inference, losses, orders, pairing, penalties, steps, stopping
     from antithetic._util.versions import show_versions
     from antithetic.display import ConvergenceDisplay, VarianceDisplay
     from antithetic.estimators.logistic import LogisticRegression
@@ -65,6 +65,7 @@ __all__ = [
     "advise",
     "datasets",
     "gradient_variance",
+    "inference",
     "losses",
     "minimize",
     "orders",
@@ -108,6 +109,7 @@ if not TYPE_CHECKING:
             "advise": "paper.advise",
             "datasets": "datasets",
             "gradient_variance": "orders.variance",
+            "inference": "inference",
             "losses": "losses",
             "minimize": "stochastic.minimize",
             "orders": "orders",

@@ -40,6 +40,9 @@ MOST_WEIGHTS = 5000  # whose Hessian takes 200 MB
 _ROUNDING = 1.2e-16  # unit roundoff of float64, with a margin
 _GAP_SLACK = 10.0  # between a gap and its estimate by half the squared Newton decrement
 _LEAST_GAP = 1e-9  # of the objective, that rounding of a fit leaves
+_DEPENDENT = 1e-9  # share of a column's norm that others leave, if it depends on them
+_AT_OPTIMUM = 1e-10  # standard errors: where Newton's method ends
+_MOST_STEPS = 30
 _LOSSES = ("log_loss", "softmax", "squared_error", "poisson", "gamma", "tweedie")
 
 
@@ -102,10 +105,15 @@ class Root:
         if failed:
             raise NotDefiniteError("the Hessian is not positive definite")
 
-    @property
-    def smallest_pivot(self) -> float:
-        """Smallest share of a column's square that those before it leave, from 0 to 1."""
-        return float(self._lower.diagonal().min()) ** 2
+    @classmethod
+    def of_triangle(cls, upper: Vector) -> Root:
+        """Return the factor of ``R'R`` for an upper triangle R, without forming that product."""
+        diagonal = np.abs(upper.diagonal())
+        if not (diagonal > 0.0).all():
+            raise NotDefiniteError("the Hessian is not positive definite")
+        root = cls.__new__(cls)
+        root._scale, root._lower = np.ones(len(upper)), np.asfortranarray(upper.T)
+        return root
 
     def halves(self, rows: Vector) -> Vector:
         """Return rows z for which ``z_i @ z_j`` is ``x_i' H^-1 x_j``, shape (m, p)."""
@@ -276,6 +284,77 @@ class Fitted:
             total += (block * shares[place][:, None]).T @ block
         return (total + total.T) / 2.0
 
+    def root(self, shares: Vector | None = None) -> Root:
+        """Factor of the Hessian, as accurate as the rows allow.
+
+        It comes from an orthogonal factor of the rows times the root of their curvatures, without
+        a product that would square their condition number. ``shares`` of the rows take the place
+        of weights times curvatures. Many classes have the Cholesky factor of the Hessian.
+        """
+        if self.n_classes > 1:
+            return Root(self.hessian())
+        given = self.weight * self.curvatures if shares is None else shares
+        upper = self.triangle(given)
+        return Root.of_triangle(_qr(np.vstack([upper, np.diag(np.sqrt(self.penalty))])))
+
+    def triangle(self, shares: Vector) -> Vector:
+        """Upper triangle R for which R'R is the sum of ``shares_i x_i x_i'``, shape (p, p)."""
+        found = np.zeros((self.p, self.p))
+        for place, block in self.blocks():
+            block *= np.sqrt(shares[place])[:, None]
+            found = _qr(np.vstack([found, block]))
+        return found
+
+    def dependent_columns(self) -> list[int]:
+        """Columns that are constant or linear functions of those before them, by R's rule.
+
+        Rows of weight zero do not count.
+        """
+        upper = self.triangle((self.weight > 0.0).astype(np.float64))
+        size, d = self._sizes(), len(self.centre)
+        places = list(range(d))
+        dropped: list[int] = []
+        upper = _qr(upper[:, [*range(d, self.p), *places]])  # the intercept first
+        while True:
+            free = self.p - d
+            norms = np.linalg.norm(upper[:, free:], axis=0)
+            left = np.abs(upper.diagonal()[free:])
+            bound = _DEPENDENT * norms + 4.0 * np.finfo(self.rows.dtype).eps * size[places]
+            found = np.flatnonzero(left <= bound)
+            if not len(found):
+                return dropped
+            dropped.append(places.pop(int(found[0])))
+            upper = np.delete(upper, free + int(found[0]), axis=1)
+            upper = _qr(upper)
+
+    def _sizes(self) -> Vector:
+        """Norms of the columns as they were given."""
+        total = np.zeros(len(self.centre))
+        for _, block in self.blocks():
+            total += ((block[:, : len(total)] + self.centre) ** 2).sum(axis=0)
+        return np.sqrt(total)
+
+    def without(self, columns: list[int]) -> Fitted:
+        """The same without some columns, whose part of the scores goes to the others."""
+        kept = np.setdiff1d(np.arange(self.p), columns)
+        features = kept[kept < len(self.centre)]
+        fewer = replace(
+            self,
+            rows=self.rows[:, features],
+            names=[self.names[k] for k in features],
+            penalty=self.penalty[kept],
+            centre=self.centre[features],
+            theta=self.theta[..., kept],
+        )
+        scores = self.products(self.theta)
+        root = fewer.root_of_weights()
+        weight = self.weight if scores.ndim == 1 else self.weight[:, None]
+        return fewer.at(root.solve(fewer.sums(weight * scores)))
+
+    def root_of_weights(self) -> Root:
+        """Factor of the sum of ``s_i x_i x_i'``."""
+        return Root.of_triangle(self.triangle(self.weight))
+
     def lowered(self) -> float:
         """Share of the Hessian's diagonal that its rounding, and the factor's, is below."""
         size = self.p * self.n_classes
@@ -331,26 +410,48 @@ class Fitted:
             scores += constant_of(self.loss, y, weight)
         return float(self.weight @ self.losses(scores))
 
-    def polished(self, most: int = 20) -> Fitted:
-        """The same at the optimum, up to rounding, by Newton's method from the model's weights."""
-        here, height = self, self.objective()
-        for _ in range(most):
+    def polished(self) -> Fitted:
+        """The same at the optimum, up to rounding; the model itself is not changed."""
+        return self.optimum(self.root())[0]
+
+    def optimum(self, root: Root) -> tuple[Fitted, Root]:
+        """The same at the optimum, up to rounding, and the factor of the Hessian there.
+
+        Newton's method from the model's weights; ``root`` is the factor there.
+        """
+        here, before = self, math.inf
+        for _ in range(_MOST_STEPS):
             gradient = here.gradient()
-            root = Root(here.hessian())
-            step = -root.solve(gradient.ravel()).reshape(gradient.shape)
-            if root.norm(gradient.ravel()) <= 1e-9:  # standard errors from the optimum
-                return here
-            length = 1.0
-            while length > 1e-4:
-                there = here.at(here.theta + length * step)
-                found = there.objective()
-                if found <= height + 1e-12 * abs(height):
-                    break
+            decrement = root.norm(gradient.ravel())
+            is_rounding = decrement < 1e-4 and decrement > before / 2.0
+            if (decrement <= _AT_OPTIMUM or is_rounding) and here._has_optimum(root, decrement):
+                return here, root
+            step, before = -root.solve(gradient.ravel()).reshape(gradient.shape), decrement
+            height, length, there = here.objective(), 1.0, here.at(here.theta + step)
+            while not there.objective() <= height + 1e-12 * abs(height) and length > 1e-6:
                 length /= 2.0
-            else:
-                return here
-            here, height = there, found
-        return here
+                there = here.at(here.theta + length * step)
+            here, root = there, there.root()
+        raise NotDefiniteError(
+            "the model has no optimum that Newton's method can find: without a penalty, some"
+            " columns probably separate the classes, or all targets of some rows are 0, so weights"
+            " grow without end. Use a penalty, or leave those columns out"
+        )
+
+    def _has_optimum(self, root: Root, decrement: float) -> bool:
+        """Whether a small decrement proves that there is an optimum.
+
+        If weights grow without end, the decrement tends to 0 too, but its product with the root of
+        the largest leverage stays above 1: the third derivative of these losses is never larger
+        than the second.
+        """
+        if self.penalty.any() or self.loss.name == "squared_error":
+            return True
+        leverages = self.leverages(root)
+        if self.n_classes > 1:
+            own = np.einsum("ikk->ik", leverages)
+            leverages = own[:, :, None] + own[:, None, :] - 2.0 * leverages
+        return bool(decrement * np.sqrt(leverages.max()) < 0.5)
 
     def check_optimum(self, root: Root, gradient: Vector) -> float:
         """Return the Newton decrement; ValueError unless the model can come from these rows.
@@ -393,6 +494,11 @@ class Fitted:
         for place, block in self.blocks():
             total += (weight * shares)[place].T @ block**2
         return np.sqrt(total)
+
+
+def _qr(rows: Vector) -> Vector:
+    """Upper triangle of an orthogonal factor of rows, of which there are as many as columns."""
+    return np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64)
 
 
 def class_leverages(inverse_root: Vector, block: Vector, k: int) -> Vector:

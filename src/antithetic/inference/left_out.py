@@ -1,0 +1,593 @@
+r"""Bounds on the scores of rows, or small groups of rows, from the optimum without them.
+
+Let :math:`F_-` be the objective without a group G, in units of the sum, :math:`H_-` its Hessian at
+the point w, and :math:`\delta` the Newton step of :math:`F_-` from w. Only small matrices of the
+group are needed for it. At the optimum w of all rows, with :math:`B = X_G H^{-1} X_G'`, slopes r and curvatures W of the group,
+
+.. math:: X_G \delta = B_- r, \quad B_- = B (I - W B)^{-1}, \quad
+          |\delta|^2_{H_-} = D^2 = r' B_- r, \quad H_- \ge (1 - \theta) H,
+
+where :math:`\theta` is the largest eigenvalue of :math:`W^{1/2} B W^{1/2}`. The losses have
+:math:`|\phi'''| \le c\,\phi''`, so along the step no curvature changes by more than a factor
+:math:`e^t`, with :math:`t = c \max_j |x_j'\delta| \le c \sqrt A D` over the rows j that stay and
+:math:`A = \max_j x_j' H^{-1} x_j / (1 - \theta)`. So at :math:`w_1 = w + \delta`
+
+.. math:: |\nabla F_-(w_1)|_{H_-^{-1}} \le \nu_0 = D\,\frac{e^t - 1 - t}{t},
+
+and the optimum without G is within :math:`\rho` of :math:`w_1` in the norm of :math:`H_-`, where
+:math:`1 - \exp(-c \sqrt A \rho) = c \sqrt A\, e^t \nu_0`. A score differs from that of :math:`w_1`
+by at most :math:`\rho \sqrt{(B_-)_{ii}}`. Three tiers, each for the rows that the one before leaves
+open:
+
+1. The above, for all rows at once, from their leverages alone.
+2. :math:`\max_j |x_j'\delta|` itself, and the least ratio of curvatures at :math:`w_1` and w in
+   place of :math:`e^{-t}`: one product of all rows with the steps.
+3. Further steps with the same factor: two products each, and the gradient is known, not bounded.
+
+If w is not the optimum, the step is that for :math:`X_G' r - \nabla F(w)`, so what w lacks is part
+of :math:`\delta` and of D, and nothing else changes.
+
+If the objective is a mean, a row takes a share of the penalty along: the step is that for the
+group's slopes plus the share of the penalty's gradient, which leaves a further residual of at most
+``share * D``, because the penalty is at most H; and lower bounds on the Hessian are multiplied by
+``1 - share``.
+
+With many classes, a row has a score for each class, W holds :math:`s(\mathrm{diag}(p) - pp')` of
+each row, and the range over the classes stands in place of absolute values.
+
+**Rounding.** The Hessian's diagonal is lowered by more than its rounding can be, so that all
+leverages are bounds; what the lowering and the rounding of gradients leave is added to the residual
+(`Expansion.slack`, `Expansion.rounding`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antithetic.inference.fitted import Fitted, NotDefiniteError, Root, Vector
+
+Members = NDArray[np.intp]  # of groups of one size, shape (m, k)
+
+LARGEST_Q = 0.999  # at 1, where a bound becomes infinite, rounding would decide
+_FAR_OFF = 0.1  # standard errors from the optimum, beyond which Newton steps to it come first
+_MOST_POLISHED = 5
+_LARGEST_THETA = 1.0 - 1e-9
+_LONGEST_STEP = 50.0  # of scores; the exponential of more is of no use
+_MOST_CHORDS = 12
+_SHRINKS = 0.7  # of the gradient in a step with an old factor, beyond which more are of no use
+_CLOSE = 1e-7  # radius of a score that needs no further digits
+_ENTRIES = 1 << 21  # of scores for a batch of groups
+UNIT = 1.2e-16  # unit roundoff of float64, with a margin
+
+
+def constant_of_curvature(fitted: Fitted) -> float:
+    r"""Return c, for which :math:`|\phi'''| \le c\,\phi''`."""
+    if fitted.loss.name == "squared_error":
+        return 0.0
+    if fitted.loss.has_log_link:
+        power = float(fitted.loss.epsilon)
+        return max(power - 1.0, 2.0 - power)
+    return 1.0
+
+
+class Found(NamedTuple):
+    """Where the scores of groups without themselves are.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (m, k), or (m, k, K)
+    rho : ndarray of shape (m,)
+        Distance of the optimum; infinite if not bounded.
+    spread : ndarray of shape (m, k), or (m, k, K, K)
+        Of a row, the matrix of its scores in the norm that ``rho`` is in: a combination v of them
+        is within ``rho * sqrt(v' spread v)``.
+    """
+
+    scores: Vector
+    rho: Vector
+    spread: Vector
+
+    def size(self) -> Vector:
+        """Root of the sum of the squared bounds of each group's scores."""
+        sums = self.spread.sum(1) if self.spread.ndim == 2 else np.einsum("mkaa->m", self.spread)
+        return self.rho * np.sqrt(sums)
+
+    def better_of(self, other: Found) -> Found:
+        """Take each group from where its bound is tighter."""
+        is_ours = self.size() <= other.size()
+        return Found(
+            *(
+                np.where(is_ours.reshape(-1, *[1] * (one.ndim - 1)), one, two)
+                for one, two in zip(self, other, strict=True)
+            )
+        )
+
+    def put(self, places: NDArray[np.intp], other: Found) -> None:
+        """Replace some groups."""
+        for one, two in zip(self, other, strict=True):
+            one[places] = two
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """Small matrices of groups of one size, with q = k scores each, or k K.
+
+    Attributes
+    ----------
+    members : ndarray of shape (m, k)
+    B : ndarray of shape (m, q, q)
+        Products of their rows in the norm of the inverse Hessian.
+    C : ndarray of shape (m, q, q)
+        Roots of the curvatures: W is C C'.
+    inner : ndarray of shape (m, q, q)
+        I - C'BC.
+    theta : ndarray of shape (m,)
+    slopes : ndarray of shape (m, q)
+        Weighted by s.
+    share : ndarray of shape (m,)
+        Share of the penalty that goes with them.
+    reach : ndarray of shape (m,)
+        The constant A.
+    """
+
+    members: Members
+    B: Vector
+    C: Vector
+    inner: Vector
+    theta: Vector
+    slopes: Vector
+    share: Vector
+    reach: Vector
+
+    def take(self, places: NDArray[np.intp]) -> Group:
+        """Some of the groups."""
+        return Group(*(getattr(self, name)[places] for name in self.__slots__))
+
+    def answer(self, products: Vector) -> Vector:
+        """Return ``C (I - C'BC)^-1 C' v`` for a vector of each group, shape (m, q)."""
+        return _times(self.C, self._inner(_times_transposed(self.C, products)))
+
+    def square(self, products: Vector) -> Vector:
+        """Return ``v' C (I - C'BC)^-1 C' v`` for a vector of each group, shape (m,)."""
+        given = _times_transposed(self.C, products)
+        return np.einsum("mq,mq->m", given, self._inner(given))
+
+    def _inner(self, given: Vector) -> Vector:
+        if given.shape[1] == 1:
+            return given / self.inner[:, :, 0]
+        return np.linalg.solve(self.inner, given[:, :, None])[:, :, 0]
+
+    def without(self) -> Vector:
+        """Return the matrices B_-, shape (m, q, q)."""
+        if self.B.shape[1] == 1:
+            return self.B / self.inner
+        right = np.swapaxes(self.C, 1, 2) @ self.B
+        return self.B + np.swapaxes(right, 1, 2) @ np.linalg.solve(self.inner, right)
+
+
+def _times(matrices: Vector, vectors: Vector) -> Vector:
+    if vectors.shape[1] == 1:
+        return matrices[:, :, 0] * vectors
+    return np.einsum("mab,mb->ma", matrices, vectors)
+
+
+def _times_transposed(matrices: Vector, vectors: Vector) -> Vector:
+    if vectors.shape[1] == 1:
+        return matrices[:, :, 0] * vectors
+    return np.einsum("mba,mb->ma", matrices, vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    """The objective to second order at a point near its optimum, and what bounds need of it.
+
+    Attributes
+    ----------
+    fitted : Fitted
+    c : float
+        See :func:`constant_of_curvature`.
+    root : Root
+        Factor of the Hessian, whose diagonal is lowered.
+    leverages : ndarray of shape (n,), or (n, K, K)
+    gradient : ndarray of shape (p,), or (K, p)
+        At the point: nearly zero.
+    nu : float
+        Norm of the gradient in that of the inverse Hessian, its rounding included.
+    rounding : float
+        That rounding.
+    slack : float
+        Share of a step's length that lowering the diagonal leaves of the gradient.
+    """
+
+    fitted: Fitted
+    c: float
+    root: Root
+    leverages: Vector
+    gradient: Vector
+    nu: float
+    rounding: float
+    slack: float
+
+    @classmethod
+    def at(cls, fitted: Fitted, *, check: bool = False, polish: bool = True) -> Expansion:
+        """Expand at a fitted model, or at the optimum itself if the model is far from it.
+
+        ``check`` refuses a model that cannot come from these rows.
+        """
+        hessian, gradient = fitted.hessian(), fitted.gradient()
+        root = Root(hessian, fitted.lowered())
+        if check:
+            fitted.check_optimum(root, gradient)
+        if polish and root.norm(gradient.ravel()) > _FAR_OFF:
+            return cls.at(fitted.polished(most=_MOST_POLISHED), polish=False)
+        inverse = _square_sums(root, len(hessian))
+        rounding = _rounding_of(fitted, np.sqrt(inverse))
+        nu = root.norm(gradient.ravel()) + rounding
+        slack = 2.0 * fitted.lowered() * float(hessian.diagonal() @ inverse)
+        c, leverages = constant_of_curvature(fitted), fitted.leverages(root)
+        return cls(fitted, c, root, leverages, gradient, nu, rounding, slack)
+
+    @cached_property
+    def reaches(self) -> Vector:
+        """Of each row that counts, its leverage, or the largest of a difference of two classes."""
+        found = self.leverages
+        if found.ndim == 3:
+            own = np.einsum("nkk->nk", found)
+            found = (own[:, :, None] + own[:, None, :] - 2.0 * found).max(axis=(1, 2))
+        return np.where(self.fitted.weight > 0.0, found, 0.0)
+
+    @cached_property
+    def distance(self) -> float:
+        """Bound on the distance of the optimum in the norm of the Hessian; may be infinite."""
+        kappa = self.c * float(np.sqrt(self.reaches.max(initial=0.0)))
+        return float(_radius(np.array([kappa]), np.array([self.nu]))[0])
+
+    @cached_property
+    def _further(self) -> tuple[Vector, Vector, Vector]:
+        """Parts of the steps that are not the groups' slopes: -g, and the penalty's gradient Pw.
+
+        Their halves, shape (r, K p), products of the rows with H^-1 times each, shape (n, r) or
+        (n, K, r), and the products of the halves, shape (r, r).
+        """
+        fitted, classes = self.fitted, self.fitted.n_classes
+        parts = [-self.gradient]
+        if fitted.penalty_share is not None:
+            parts.append(fitted.penalty * fitted.theta)
+        halves = self.root.halves(np.reshape(parts, (len(parts), -1)))
+        solved = self.root.backward(halves)
+        products = fitted.products(solved.reshape(len(parts) * classes, fitted.p))
+        shape = (fitted.n, len(parts)) if classes == 1 else (fitted.n, len(parts), classes)
+        found = products.reshape(shape)
+        return halves, found if classes == 1 else np.swapaxes(found, 1, 2), halves @ halves.T
+
+    # ---- groups
+
+    def group(self, members: Members) -> Group:
+        """Return the small matrices of groups of one size."""
+        fitted, (m, k) = self.fitted, members.shape
+        classes = fitted.n_classes
+        q = k * classes
+        if k > 1:
+            halves = self._halves(members)
+            B = halves @ np.swapaxes(halves, 1, 2)
+        elif classes == 1:
+            B = self.leverages[members][:, :, None]
+        else:
+            B = self.leverages[members[:, 0]]
+        weight = fitted.weight[members]
+        C = np.zeros((m, q, q))
+        if classes == 1:
+            C[:, np.arange(k), np.arange(k)] = np.sqrt(weight * fitted.curvatures[members])
+            slopes = weight * fitted.slopes[members]
+        else:
+            roots = np.sqrt(fitted.curvatures[members])
+            for place in range(k):
+                part = slice(place * classes, (place + 1) * classes)
+                root = roots[:, place]
+                blocks = np.eye(classes) - root[:, :, None] * root[:, None, :]
+                C[:, part, part] = np.sqrt(weight[:, place, None, None]) * root[:, :, None] * blocks
+            slopes = (weight[:, :, None] * fitted.slopes[members]).reshape(m, q)
+        scaled = np.swapaxes(C, 1, 2) @ B @ C if q > 1 else C * B * C
+        theta = scaled[:, 0, 0] if q == 1 else np.linalg.eigvalsh(scaled)[:, -1]
+        is_known = theta < _LARGEST_THETA
+        scaled[~is_known] = 0.0  # such groups have no bound, and their matrices are not used
+        share = np.zeros(m)
+        if fitted.penalty_share is not None:
+            share = fitted.penalty_share[members].sum(axis=1)
+        return Group(
+            members,
+            B,
+            C,
+            np.eye(q) - scaled,
+            np.where(is_known, np.maximum(theta, 0.0), np.nan),
+            slopes,
+            share,
+            self._largest_outside(members) / np.where(is_known, 1.0 - theta, 1.0),
+        )
+
+    def _halves(self, members: Members) -> Vector:
+        """Halves of the rows of groups, shape (m, q, K p)."""
+        fitted, (m, k) = self.fitted, members.shape
+        classes, p = fitted.n_classes, fitted.p
+        found = np.empty((m * k, classes, classes * p))
+        for place, block in fitted.blocks(members.ravel()):
+            if classes == 1:
+                found[place, 0] = self.root.halves(block)
+                continue
+            for one in range(classes):
+                placed = np.zeros((len(block), classes * p))
+                placed[:, one * p : (one + 1) * p] = block
+                found[place, one] = self.root.halves(placed)
+        return found.reshape(m, k * classes, classes * p)
+
+    def _largest_outside(self, members: Members) -> Vector:
+        """Largest reach of the rows that stay, for each group."""
+        k = members.shape[1]
+        reaches = self.reaches
+        if len(reaches) <= k:
+            return np.zeros(len(members))
+        top = np.argpartition(reaches, -k - 1)[-k - 1 :]  # one of them at least stays
+        is_member = (members[:, :, None] == top).any(axis=1)
+        return np.where(is_member, 0.0, reaches[top]).max(axis=1)
+
+    def first(self, group: Group) -> Found:
+        """Bound the scores by the leverages alone: tier 1."""
+        shift, length = self._newton(group)
+        with np.errstate(over="ignore"):
+            t = self.c * np.sqrt(group.reach) * length
+            residual = length * _bend(t) + self._left_over(group, length)
+            rho = self._distance(group, residual, np.exp(-np.minimum(t, _LONGEST_STEP)))
+        rho = np.where(t < _LONGEST_STEP, rho, np.inf)
+        return self._found(group, shift, rho)
+
+    def _newton(self, group: Group) -> tuple[Vector, Vector]:
+        """Return what the Newton step adds to the scores, and its length D."""
+        products, square = self._products(group)
+        answer = group.answer(products)
+        shift = products + _times(group.B, answer)
+        return shift, np.sqrt(np.maximum(square + group.square(products), 0.0))
+
+    def _products(self, group: Group) -> tuple[Vector, Vector]:
+        """Products of the groups' rows with H^-1 v, and v' H^-1 v, for the gradient -v at w."""
+        _, along, gram = self._further
+        products = _times(group.B, group.slopes)
+        square = np.einsum("mq,mq->m", group.slopes, products)
+        parts = self._parts(group)
+        of_rows = along[group.members].reshape(*products.shape, -1)
+        further = np.einsum("mqr,mr->mq", of_rows, parts)
+        square += 2.0 * np.einsum("mq,mq->m", group.slopes, further)
+        square += np.einsum("mr,rs,ms->m", parts, gram, parts, optimize=True)
+        return products + further, square
+
+    def _parts(self, group: Group) -> Vector:
+        """How much of each of the further parts belongs to the steps, shape (m, r)."""
+        ones = np.ones(len(group.members))
+        is_mean = self.fitted.penalty_share is not None
+        return np.stack([ones, group.share] if is_mean else [ones], axis=1)
+
+    def _left_over(self, group: Group, length: Vector) -> Vector:
+        """Norm of the gradient after a step that is not due to changing curvatures."""
+        left = 1.0 - group.theta
+        return self.rounding / np.sqrt(left) + (self.slack / left + group.share) * length
+
+    def _distance(self, group: Group, residual: Vector, ratio: Vector) -> Vector:
+        """Distance of the optimum from a point with this gradient and these curvatures."""
+        kappa = self.c * np.sqrt(group.reach)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return _radius(kappa, residual / (ratio * (1.0 - group.share)))
+
+    def _found(self, group: Group, shift: Vector, rho: Vector) -> Found:
+        m, k = group.members.shape
+        classes = self.fitted.n_classes
+        without = group.without()
+        scores = self.fitted.scores[group.members]
+        if classes == 1:
+            return Found(scores + shift, rho, np.einsum("mkk->mk", without).copy())
+        blocks = without.reshape(m, k, classes, k, classes)
+        places = np.arange(k)
+        spread = np.moveaxis(blocks[:, places, :, places], 0, 1)
+        return Found(scores + shift.reshape(scores.shape), rho, np.ascontiguousarray(spread))
+
+    # ---- tiers 2 and 3, in batches
+
+    def batch_size(self, k: int) -> int:
+        """Number of groups whose steps are multiplied with all rows at once."""
+        fitted = self.fitted
+        of_rows = fitted.n * fitted.n_classes
+        of_halves = k * fitted.n_classes**2 * fitted.p
+        return max(1, min(_ENTRIES // of_rows, _ENTRIES // of_halves))
+
+    def second(self, group: Group) -> Found:
+        """Bound the scores by what the steps do to all others: tier 2."""
+        steps, shift, length = self._steps(group)
+        moved = self._moved(steps)
+        furthest, ratio = self._change(group, moved)
+        t = self.c * furthest
+        residual = length * _bend(np.minimum(t, _LONGEST_STEP)) + self._left_over(group, length)
+        rho = self._distance(group, residual, ratio)
+        return self._found(group, shift, np.where(t < _LONGEST_STEP, rho, np.inf))
+
+    def third(self, group: Group) -> Found:
+        """Bound the scores after further steps with the same factor: tier 3."""
+        fitted = self.fitted
+        m = len(group.members)
+        halves = self._halves(group.members)
+        steps, shift, _ = self._steps(group, halves)
+        best = self._found(group, shift, np.full(m, np.inf))
+        before, active = np.full(m, np.inf), np.arange(m)
+        for _ in range(_MOST_CHORDS):
+            some, its_halves = group.take(active), halves[active]
+            moved = self._moved(steps[active])
+            _, ratio = self._change(some, moved)
+            gradient = self._gradient(some, steps[active], moved)
+            half = self.root.halves(gradient.reshape(len(active), -1))
+            products = np.einsum("mqp,mp->mq", its_halves, half)
+            square = np.einsum("mp,mp->m", half, half) + some.square(products)
+            with np.errstate(invalid="ignore"):
+                norm = np.sqrt(np.maximum(square, 0.0))
+            residual = norm + 2.0 * self.rounding / np.sqrt(1.0 - some.theta)
+            rho = self._distance(some, residual, ratio)
+            rows = np.arange(len(active))[:, None]
+            own = moved[some.members, rows] if moved.ndim == 2 else moved[some.members, rows, :]
+            here = self._found(some, own.reshape(len(active), -1), rho)
+            kept = Found(*(part[active] for part in best)).better_of(here)
+            best.put(active, kept)
+            goes_on = (norm < _SHRINKS * before[active]) & ~(kept.size() < _CLOSE)
+            before[active] = norm
+            if not goes_on.any():
+                break
+            step = half + np.einsum("mqp,mq->mp", its_halves, some.answer(products))
+            back = self.root.backward(step[goes_on])
+            active = active[goes_on]
+            steps[active] -= back.reshape(len(active), fitted.n_classes, fitted.p)
+        return best
+
+    def _steps(self, group: Group, halves: Vector | None = None) -> tuple[Vector, Vector, Vector]:
+        """Return the Newton steps, shape (m, K, p), what they add to the scores, and lengths."""
+        fitted = self.fitted
+        if halves is None:
+            halves = self._halves(group.members)
+        products, square = self._products(group)
+        answer = group.answer(products)
+        half = np.einsum("mqp,mq->mp", halves, group.slopes + answer)
+        half += self._parts(group) @ self._further[0]
+        steps = self.root.backward(half).reshape(len(half), fitted.n_classes, fitted.p)
+        shift = products + _times(group.B, answer)
+        return steps, shift, np.sqrt(np.maximum(square + group.square(products), 0.0))
+
+    def _moved(self, steps: Vector) -> Vector:
+        """What steps add to the scores of all rows, shape (n, m), or (n, m, K)."""
+        m, classes, p = steps.shape
+        found = self.fitted.products(steps.reshape(m * classes, p))
+        return found if classes == 1 else found.reshape(-1, m, classes)
+
+    def _change(self, group: Group, moved: Vector) -> tuple[Vector, Vector]:
+        """Largest change of a score, and least ratio of curvatures, at most 1, of rows that stay.
+
+        With many classes the change is a range, and the ratio is of matrices.
+        """
+        fitted, counts = self.fitted, self.fitted.weight > 0.0
+        columns = np.arange(moved.shape[1])[:, None]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if moved.ndim == 2:
+                change = np.abs(moved)
+                old = fitted.curvatures[:, None]
+                new = _curvatures(fitted, fitted.scores[:, None] + moved)
+                ratios = np.where(old > 0.0, new / old, 1.0)
+            else:
+                change = np.ptp(moved, axis=2)
+                # p_k p_l of two classes weighs their difference in the matrix of a row
+                most = moved.max(axis=2)
+                total = np.einsum("nk,nmk->nm", fitted.curvatures, np.exp(moved - most[..., None]))
+                least = np.partition(moved, 1, axis=2)[:, :, :2].sum(axis=2)
+                ratios = np.exp(least - 2.0 * most) / total**2
+                ratios = np.maximum(ratios, np.exp(-change))
+        for values, neutral in ((change, 0.0), (ratios, 1.0)):
+            values[~counts] = neutral
+            values[group.members, columns] = neutral
+        return change.max(axis=0), np.minimum(1.0, np.nan_to_num(ratios, nan=0.0).min(axis=0))
+
+    def _gradient(self, group: Group, steps: Vector, moved: Vector) -> Vector:
+        """Gradients of the objectives without the groups, at their points, shape (m, K, p)."""
+        fitted = self.fitted
+        m, classes, p = steps.shape
+        with np.errstate(over="ignore", invalid="ignore"):
+            slopes = _slopes(fitted, moved)
+        slopes *= fitted.weight.reshape(-1, *[1] * (slopes.ndim - 1))
+        slopes[group.members, np.arange(m)[:, None]] = 0.0
+        sums = fitted.sums(slopes.reshape(fitted.n, m * classes)).reshape(m, classes, p)
+        theta = fitted.theta.reshape(classes, p) + steps
+        return sums + (1.0 - group.share)[:, None, None] * fitted.penalty * theta
+
+    # ---- refits
+
+    def refitted(self, members: NDArray[np.intp]) -> Found:
+        """Fit without one group, from where its Newton step leads, and bound its scores."""
+        fitted = self.fitted
+        weight = fitted.weight.copy()
+        weight[members] = 0.0
+        share = 0.0 if fitted.penalty_share is None else fitted.penalty_share[members].sum()
+        rest = replace(fitted, weight=weight, penalty=(1.0 - share) * fitted.penalty)
+        try:
+            there = rest.at(fitted.theta).polished()
+            found = Expansion.at(there, polish=False)
+        except (NotDefiniteError, FloatingPointError):
+            k, classes = len(members), fitted.n_classes
+            shape = (1, k) if classes == 1 else (1, k, classes)
+            spread = np.ones(shape if classes == 1 else (*shape, classes))
+            return Found(fitted.scores[members].reshape(shape), np.array([np.inf]), spread)
+        return Found(
+            there.scores[members][None],
+            np.array([found.distance]),
+            found.leverages[members][None],
+        )
+
+
+def _square_sums(root: Root, size: int) -> Vector:
+    """Diagonal of the inverse."""
+    halves = root.halves(np.eye(size))
+    return np.einsum("ij,ij->i", halves, halves)
+
+
+def _rounding_of(fitted: Fitted, errors: Vector) -> float:
+    """Bound what rounding adds to the norm of the gradient: of scores, slopes, products, sums.
+
+    ``errors`` are the roots of the diagonal of the inverse Hessian.
+    """
+    n, p = fitted.n, fitted.p
+    classes = fitted.n_classes
+    theta = np.abs(fitted.theta).reshape(classes, p)
+    slopes = np.abs(fitted.slopes).reshape(n, classes)
+    curvatures = fitted.curvatures.reshape(n, classes)  # a probability is at least its curvature
+    entries, of_scores = np.zeros((classes, p)), 0.0
+    for place, block in fitted.blocks():
+        sizes, weight = np.abs(block), fitted.weight[place, None]
+        entries += (weight * slopes[place]).T @ sizes
+        off = (p + 4) * UNIT * (sizes @ theta.T + np.abs(fitted.offset[place, None]))
+        of_scores += float((weight * curvatures[place] * off**2).sum())
+    entries *= (n + 8) * UNIT
+    entries += 4.0 * UNIT * fitted.penalty * theta
+    return float(entries.ravel() @ errors) + np.sqrt(of_scores)
+
+
+def _radius(kappa: Vector, nu: Vector) -> Vector:
+    """Solve ``1 - exp(-kappa rho) = kappa nu`` for rho; infinite if there is no safe solution."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        q = kappa * nu
+        is_safe = (q <= LARGEST_Q) & np.isfinite(nu)
+        safe = np.where(is_safe, q, 0.0)
+        grown = np.where(safe > 1e-8, -np.log1p(-safe) / np.where(safe > 1e-8, safe, 1.0), 1.0)
+        return np.where(is_safe, nu * (grown + 1e-8), np.inf)
+
+
+def _bend(t: Vector) -> Vector:
+    """Return ``(exp(t) - 1 - t) / t``."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        small = t < 1e-3
+        safe = np.where(small, 1.0, t)
+        return np.where(small, t * (0.5 + t / 6.0 * (1.0 + t)), (np.expm1(safe) - safe) / safe)
+
+
+def _curvatures(fitted: Fitted, scores: Vector) -> Vector:
+    """Second derivatives of losses with one score, at scores of shape (n, m)."""
+    targets = np.broadcast_to(fitted.y[:, None], scores.shape)
+    return fitted.loss.curvature(targets.ravel(), scores.ravel()).reshape(scores.shape)
+
+
+def _slopes(fitted: Fitted, moved: Vector) -> Vector:
+    """First derivatives of the losses, of all rows and groups."""
+    if moved.ndim == 2:
+        scores = fitted.scores[:, None] + moved
+        targets = np.broadcast_to(fitted.y[:, None], scores.shape)
+        return fitted.loss.slope(targets.ravel(), scores.ravel()).reshape(scores.shape)
+    scores = fitted.scores[:, None, :] + moved
+    scores -= scores.max(axis=2, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=2, keepdims=True)
+    scores[np.arange(fitted.n), :, fitted.y] -= 1.0
+    return scores

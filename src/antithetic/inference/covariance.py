@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from antithetic.inference.fitted import Fitted, Root, Vector
 
 KINDS = ("classical", "HC0", "HC1", "HC2", "HC3", "clustered")
-_ONE = 1e-9  # a leverage this close to 1 leaves nothing of its row
+_NOTHING = 1e-9  # of a row whose leverage is that close to 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,71 +99,77 @@ def expected_root(fitted: Fitted, root: Root) -> Root:
     return fitted.root(fitted.weight * means**2 / variances(fitted, means))
 
 
-def sandwich(
+def middle(
     fitted: Fitted,
     root: Root,
     counts: Counts,
     kind: str,
     clusters: NDArray[np.intp] | None = None,
 ) -> Vector:
-    """Return the robust or clustered covariance, shape (p, p), or (K p, K p) by classes."""
-    if kind == "clustered":
-        assert clusters is not None
-        meat = _clustered_meat(fitted, counts, clusters)
-    else:
-        meat = _meat(fitted, root, counts, kind)
-    if kind == "HC1":
-        meat *= counts.rows / counts.check_left("HC1")
-    half = root.solve(meat)
-    covariance = root.solve(half.T)
-    return (covariance + covariance.T) / 2.0
+    """Sum of the squared gradients of rows or clusters, in the units of the root.
 
-
-def _meat(fitted: Fitted, root: Root, counts: Counts, kind: str) -> Vector:
-    """Sum of squared row gradients."""
+    With T the inverse root of the Hessian, the covariance is T' times this times T. In these units
+    columns that nearly depend on each other lose no digits.
+    """
     # a row that stands for m equal ones has m of their gradients, not m^2 of one
     each = np.divide(
         fitted.weight, counts.copies, out=np.zeros(fitted.n), where=counts.copies > 0.0
     )
-    if fitted.n_classes == 1:
-        squares = (each * fitted.slopes) ** 2
-        if kind in ("HC2", "HC3"):
-            leverages = each * fitted.curvatures * fitted.leverages(root)
-            if (leverages >= 1.0 - _ONE).any():
-                raise ValueError(
-                    f"{kind} is not defined: row {int(np.argmax(leverages))} has leverage 1, it is"
-                    " alone in determining a weight; use HC0 or HC1"
-                )
-            squares /= (1.0 - leverages) ** (1 if kind == "HC2" else 2)
-        return fitted.gram(counts.copies * squares)
+    total: Vector = np.zeros((fitted.n_classes * fitted.p,) * 2)
+    if kind == "clustered":
+        assert clusters is not None
+        for sums in _sums_of_clusters(fitted, root, clusters):
+            total += sums.T @ sums
+        groups = count_groups(fitted, clusters)
+        factor = groups / (groups - 1.0) * (counts.rows - 1.0)
+        return total * (factor / counts.check_left("clustered errors"))
+    share = np.sqrt(counts.copies) * each
     if kind in ("HC2", "HC3"):
-        raise ValueError(f"{kind} is not supported for more than two classes; use HC0 or HC1")
-    total = np.zeros((fitted.n_classes * fitted.p,) * 2)
-    for place, gradients in _row_gradients(fitted, each):
-        total += (gradients * counts.copies[place][:, None]).T @ gradients
+        share *= _without_own_part(fitted, root, each, kind)
+    for _, gradients in _row_gradients(fitted, share):
+        halves = root.halves(gradients)
+        total += halves.T @ halves
+    if kind == "HC1":
+        total *= counts.rows / counts.check_left("HC1")
     return total
 
 
-def _clustered_meat(fitted: Fitted, counts: Counts, clusters: NDArray[np.intp]) -> Vector:
-    """Sum of squared gradients of clusters, with the correction for few of them."""
-    used = np.unique(clusters[fitted.weight > 0.0])
-    if len(used) < 2:
+def count_groups(fitted: Fitted, clusters: NDArray[np.intp]) -> int:
+    """Number of clusters that have a row whose weight is not zero; at least two."""
+    found = len(np.unique(clusters[fitted.weight > 0.0]))
+    if found < 2:
         raise ValueError("groups has one group only; clustered errors need at least two")
-    order, size = np.argsort(clusters, kind="stable"), fitted.n_classes * fitted.p
-    total, open_sum, open_cluster = np.zeros((size, size)), np.zeros(size), -1
+    return found
+
+
+def _without_own_part(fitted: Fitted, root: Root, each: Vector, kind: str) -> Vector:
+    """What HC2 and HC3 multiply slopes by: each row has drawn its own prediction towards it."""
+    if fitted.n_classes > 1:
+        raise ValueError(f"{kind} is not supported for more than two classes; use HC0 or HC1")
+    left = 1.0 - each * fitted.curvatures * fitted.leverages(root)
+    if (left <= _NOTHING).any():
+        raise ValueError(
+            f"{kind} is not defined: row {int(np.argmin(left))} has leverage 1, it is alone in"
+            " determining a weight; use HC0 or HC1"
+        )
+    return 1.0 / np.sqrt(left) if kind == "HC2" else 1.0 / left
+
+
+def _sums_of_clusters(fitted: Fitted, root: Root, clusters: NDArray[np.intp]) -> Iterator[Vector]:
+    """Yield sums of the gradients of each cluster, many clusters at a time."""
+    order = np.argsort(clusters, kind="stable")
+    unfinished, cluster = np.zeros((1, fitted.n_classes * fitted.p)), -1
     for place, gradients in _row_gradients(fitted, fitted.weight, order):
         found = clusters[order[place]]
         starts = np.flatnonzero(np.diff(found, prepend=-1))
-        sums = np.add.reduceat(gradients, starts, axis=0)
-        if found[0] == open_cluster:
-            sums[0] += open_sum
+        sums = np.add.reduceat(root.halves(gradients), starts, axis=0)
+        if found[0] == cluster:
+            sums[0] += unfinished[0]
         else:
-            total += np.outer(open_sum, open_sum)
-        open_sum, open_cluster = sums[-1], found[-1]
-        total += sums[:-1].T @ sums[:-1]
-    total += np.outer(open_sum, open_sum)
-    factor = len(used) / (len(used) - 1) * (counts.rows - 1.0)
-    return total * (factor / counts.check_left("clustered errors"))
+            yield unfinished
+        unfinished, cluster = sums[-1:], found[-1]
+        yield sums[:-1]
+    yield unfinished
 
 
 def _row_gradients(

@@ -463,11 +463,11 @@ class Fitted:
         objective, constant = self.objective(), self.constant_objective()
         unit = max(constant - objective, 1e-12 * abs(constant))
         stated = self.gap if math.isfinite(self.gap) else 1e-4
-        size = np.finfo(self.rows.dtype).eps * (np.abs(self.theta) + self._shift())
-        spread = self._column_norms()
-        rounding = float(np.sum(size * spread))
         allowed = math.sqrt(2.0 * (_GAP_SLACK * stated * unit + _LEAST_GAP * abs(objective)))
-        if not decrement <= allowed + rounding:
+        if not decrement <= allowed:
+            size = np.finfo(self.rows.dtype).eps * (np.abs(self.theta) + self._shift())
+            allowed += float(np.sum(size * self._column_norms()))
+        if not decrement <= allowed:
             raise ValueError(
                 "the model's weights are not an optimum for these rows: a Newton step would lower"
                 f" the objective by about {decrement**2 / 2.0 / unit:.1e} of what the model"

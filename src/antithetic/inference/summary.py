@@ -15,11 +15,12 @@ from antithetic.inference.covariance import (
     KINDS,
     Counts,
     contrasts,
+    count_groups,
     dispersion,
     effective_weights,
     expected_root,
     has_dispersion,
-    sandwich,
+    middle,
     to_given_columns,
 )
 from antithetic.inference.fitted import Fitted, Vector, read_fitted
@@ -348,18 +349,18 @@ def summary(
     fitted, root = fitted.optimum(root)
     counts = Counts(copies, float(copies.sum()), effective_weights(fitted, root))
     scale, information = dispersion(fitted, counts), "observed"
-    if kind != "classical":
-        inner = sandwich(fitted, root, counts, kind, clusters)
-    elif is_penalised:
-        inner = scale * root.inverse()
+    if kind == "classical" and not is_penalised:
+        root, information = expected_root(fitted, root), "expected"
+    between, of_class = _between(fitted, reference)
+    spread, coef = between @ root.inverse_root().T, between @ fitted.theta.ravel()
+    if kind == "classical":
+        found = scale * spread @ spread.T
     else:
-        inner = scale * expected_root(fitted, root).inverse()
-        information = "expected"
-    coef, found, of_class = _terms(fitted, inner, reference)
+        found = spread @ middle(fitted, root, counts, kind, clusters) @ spread.T
 
     df_test = np.inf
     if has_dispersion(fitted):
-        df_test = counts.left if clusters is None else float(len(np.unique(clusters)) - 1)
+        df_test = counts.left if clusters is None else count_groups(fitted, clusters) - 1.0
     std_err = np.sqrt(np.maximum(found.diagonal(), 0.0))
     far = ndtri((1.0 + level) / 2.0) if np.isinf(df_test) else stdtrit(df_test, (1.0 + level) / 2.0)
     with np.errstate(divide="ignore", invalid="ignore"):  # of a perfect fit
@@ -462,23 +463,18 @@ def _copies(fitted: Fitted, sample_weight: Any, weights: str) -> Vector:
     )
 
 
-def _terms(
-    fitted: Fitted, inner: Vector, reference: int | None
-) -> tuple[Vector, Vector, list[Any] | None]:
-    """Weights for the columns as given, their covariance, and the class of each."""
+def _between(fitted: Fitted, reference: int | None) -> tuple[Vector, list[Any] | None]:
+    """Matrix that takes weights to those that are shown, and the class of each of these."""
     to_given = to_given_columns(fitted)
-    if fitted.n_classes > 1:
-        assert fitted.classes is not None
-        between = np.kron(contrasts(fitted.n_classes, reference), to_given)
-        labels = fitted.classes.tolist()
-        if reference is not None:
-            del labels[reference]
-        of_class = [label for label in labels for _ in range(fitted.p)]
-    else:
-        between, of_class = to_given, None
-        if reference == 1:
-            between = -between
-    return between @ fitted.theta.ravel(), between @ inner @ between.T, of_class
+    if fitted.n_classes == 1:
+        return -to_given if reference == 1 else to_given, None
+    assert fitted.classes is not None
+    labels = fitted.classes.tolist()
+    if reference is not None:
+        del labels[reference]
+    of_class = [label for label in labels for _ in range(fitted.p)]
+    between = np.kron(contrasts(fitted.n_classes, reference), to_given)
+    return np.asarray(between, dtype=np.float64), of_class
 
 
 def _log_likelihood(fitted: Fitted, rows: float) -> float:
@@ -543,7 +539,7 @@ def _notes(
     if getattr(model, "class_weight", None) is not None:
         notes.append("class_weight was used: these are the weights of the reweighted classes")
     if clusters is not None:
-        count = len(np.unique(clusters))
+        count = count_groups(fitted, clusters)
         few = ", fewer than weights" if count <= fitted.theta.size else ""
         notes.append(f"{count} groups{few}")
     if (copies != np.floor(copies)).any():

@@ -537,17 +537,17 @@ def test_the_table_is_printed():
         "683 observations; classical errors (expected information)",
         "",
         "             Estimate  Std. error  z value  Pr(>|z|)   2.5 %  97.5 %",
-        "(Intercept)    -7.721      0.6969  -11.079    <2e-16  -9.087  -6.355  ***",
-        "clump         0.59185       0.103    5.746  9.15e-09    0.39  0.7937  ***",
-        "size          0.63902      0.1704    3.751  0.000176  0.3051   0.973  ***",
-        "shape         0.72403      0.1661    4.358  1.31e-05  0.3984    1.05  ***",
+        "(Intercept)   -7.7210      0.6969  -11.079    <2e-16  -9.087  -6.355  ***",
+        "clump         0.59185      0.1030    5.746  9.15e-09  0.3900  0.7937  ***",
+        "size          0.63902      0.1704    3.751  0.000176  0.3051  0.9730  ***",
+        "shape         0.72403      0.1661    4.358  1.31e-05  0.3984   1.050  ***",
         "---",
         "Signif. codes: 0 *** 0.001 ** 0.01 * 0.05 . 0.1",
         "",
         "Dispersion taken to be 1",
         "Null deviance: 884.35 on 682 degrees of freedom",
-        "Residual deviance: 176.5 on 679 degrees of freedom",
-        "Log-likelihood: -88.248, AIC: 184.5",
+        "Residual deviance: 176.50 on 679 degrees of freedom",
+        "Log-likelihood: -88.248, AIC: 184.50",
     ]
 
 

@@ -175,12 +175,12 @@ class Summary:
         return ["Estimate", "Std. error", f"{z} value", f"Pr(>|{z}|)", *ends, ""]
 
     def _cells(self, k: int) -> list[str]:
-        first = [f"{self.coef[k]:.5g}", f"{self.std_err[k]:.4g}"]
-        ends = [f"{self.lower[k]:.4g}", f"{self.upper[k]:.4g}"]
+        first = [_digits(self.coef[k], 5), _digits(self.std_err[k], 4)]
+        ends = [_digits(self.lower[k], 4), _digits(self.upper[k], 4)]
         if self.is_penalised:
             return [*first, *ends]
         chance = self.p_value[k]
-        shown = "<2e-16" if chance < 2e-16 else f"{chance:.3g}"
+        shown = "<2e-16" if chance < 2e-16 else _digits(chance, 3)
         stars = next((mark for bound, mark in _STARS if chance < bound), "")
         return [*first, f"{self.statistic[k]:.3f}", shown, *ends, stars]
 
@@ -190,17 +190,21 @@ class Summary:
             lines.append(f"Dropped, because they depend on earlier columns: {_few(self.dropped)}")
         if len(self.coef) > _MOST_LINES:
             lines.append(f"{len(self.coef) - _MOST_LINES} more weights: see to_frame()")
-        known = "taken to be 1" if self.dispersion == 1.0 else f"estimated as {self.dispersion:.5g}"
+        known = (
+            "taken to be 1"
+            if self.dispersion == 1.0
+            else f"estimated as {_digits(self.dispersion, 5)}"
+        )
         lines.append(f"Dispersion {known}")
         lines.append(
-            f"Null deviance: {self.null_deviance:.5g} on {self.df_null:.6g} degrees of freedom"
+            f"Null deviance: {_digits(self.null_deviance, 5)} on {self.df_null:.6g} degrees of freedom"
         )
         lines.append(
-            f"Residual deviance: {self.deviance:.5g} on {self.df_residual:.6g} degrees of freedom"
+            f"Residual deviance: {_digits(self.deviance, 5)} on {self.df_residual:.6g} degrees of freedom"
         )
         if np.isfinite(self.log_likelihood):
-            aic = f", AIC: {self.aic:.5g}" if np.isfinite(self.aic) else ""
-            lines.append(f"Log-likelihood: {self.log_likelihood:.5g}{aic}")
+            aic = f", AIC: {_digits(self.aic, 5)}" if np.isfinite(self.aic) else ""
+            lines.append(f"Log-likelihood: {_digits(self.log_likelihood, 5)}{aic}")
         return lines + [f"Note: {note}" for note in self.notes[1 if self.is_penalised else 0 :]]
 
     def _parts(self) -> list[tuple[str, list[int]]]:
@@ -548,6 +552,11 @@ def _notes(
             " 'sampling' have other errors"
         )
     return notes
+
+
+def _digits(number: float, count: int) -> str:
+    """Write a number with so many digits, zeros at the end included."""
+    return f"{number:#.{count}g}".removesuffix(".")
 
 
 def _few(names: list[str]) -> str:

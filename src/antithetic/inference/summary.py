@@ -196,12 +196,11 @@ class Summary:
             else f"estimated as {_digits(self.dispersion, 5)}"
         )
         lines.append(f"Dispersion {known}")
-        lines.append(
-            f"Null deviance: {_digits(self.null_deviance, 5)} on {self.df_null:.6g} degrees of freedom"
-        )
-        lines.append(
-            f"Residual deviance: {_digits(self.deviance, 5)} on {self.df_residual:.6g} degrees of freedom"
-        )
+        for name, deviance, df in (
+            ("Null", self.null_deviance, self.df_null),
+            ("Residual", self.deviance, self.df_residual),
+        ):
+            lines.append(f"{name} deviance: {_digits(deviance, 5)} on {df:.6g} degrees of freedom")
         if np.isfinite(self.log_likelihood):
             aic = f", AIC: {_digits(self.aic, 5)}" if np.isfinite(self.aic) else ""
             lines.append(f"Log-likelihood: {_digits(self.log_likelihood, 5)}{aic}")

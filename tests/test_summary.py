@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -549,6 +550,18 @@ def test_the_table_is_printed():
         "Residual deviance: 176.50 on 679 degrees of freedom",
         "Log-likelihood: -88.248, AIC: 184.50",
     ]
+
+
+def test_the_table_of_the_documentation_is_what_is_printed():
+    """The page shows the table of the model that it fits."""
+    page = Path(__file__).parents[1] / "docs" / "how-sure.md"
+    text = page.read_text(encoding="utf-8")
+    names = re.search(r'names = "([^"]*)"', text)[1].split()
+    rows, label = antithetic.datasets.load("breast-cancer", return_X_y=True)
+    X = pd.DataFrame(rows[:, 1:], columns=names)
+    y = np.where(label == 4, "malignant", "benign")
+    found = summary(LogisticRegression(C=np.inf).fit(X, y), X, y)
+    assert f"```text\n{found!r}\n```" in text
 
 
 def test_names_are_escaped_in_notebooks():

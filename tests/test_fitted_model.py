@@ -137,15 +137,21 @@ def test_the_constant_is_the_best_one():
 
 
 @pytest.mark.parametrize("kind", ["log_loss", "softmax", "gamma"])
-def test_leverages_are_products_with_the_inverse(kind):
-    """Leverages, solutions and the inverse root are those of the inverse Hessian."""
+def test_leverages_are_products_with_the_inverse(kind, monkeypatch):
+    """Leverages, solutions and the inverse root are those of the inverse Hessian.
+
+    So they are with each factor: of the Hessian, lowered or not, and of the rows.
+    """
     model, X, y, weight = fit(kind)
     fitted = read_fitted(model, X, y, sample_weight=weight)
     hessian = fitted.hessian()
     inverse, k = np.linalg.inv(hessian), fitted.n_classes
     Z = np.column_stack([X - fitted.centre, np.ones(N)])
     expected = np.einsum("ia,kalb,ib->ikl", Z, inverse.reshape(k, D + 1, k, D + 1), Z)
-    for root in (Root(hessian), fitted.root()):
+    of_products = fitted.root()
+    monkeypatch.setattr(module, "_FEW_DIGITS", 2.0)  # as if all were ill-conditioned
+    monkeypatch.setattr(module, "BLOCK_ENTRIES", 40)
+    for root in (Root(hessian), Root(hessian, fitted.lowered()), of_products, fitted.root()):
         found = fitted.leverages(root)
         assert_allclose(found.reshape(N, k, k), expected, rtol=1e-9, atol=1e-12)
         assert_allclose(root.inverse(), inverse, rtol=1e-8, atol=1e-12)

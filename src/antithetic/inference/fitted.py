@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpocon, dpotrf
 from scipy.special import log_softmax
 
 from antithetic._util.validation import (
@@ -41,6 +42,7 @@ _ROUNDING = 1.2e-16  # unit roundoff of float64, with a margin
 _GAP_SLACK = 10.0  # between a gap and its estimate by half the squared Newton decrement
 _LEAST_GAP = 1e-9  # of the objective, that rounding of a fit leaves
 _DEPENDENT = 1e-9  # share of a column's norm that others leave, if it depends on them
+_FEW_DIGITS = 1e-8  # reciprocal condition of a scaled Hessian whose factor has half of the digits
 _AT_OPTIMUM = 1e-10  # standard errors: where Newton's method ends
 _MOST_STEPS = 30
 _LOSSES = ("log_loss", "softmax", "squared_error", "poisson", "gamma", "tweedie")
@@ -101,6 +103,7 @@ class Root:
         self._scale = 1.0 / np.sqrt(diagonal)
         scaled = matrix * self._scale * self._scale[:, None]
         scaled[np.diag_indices_from(scaled)] = 1.0 - lowered
+        self._size = float(np.abs(scaled).sum(axis=0).max())
         self._lower, failed = dpotrf(scaled.T, lower=1, clean=1, overwrite_a=1)
         if failed:
             raise NotDefiniteError("the Hessian is not positive definite")
@@ -113,7 +116,13 @@ class Root:
             raise NotDefiniteError("the Hessian is not positive definite")
         root = cls.__new__(cls)
         root._scale, root._lower = np.ones(len(upper)), np.asfortranarray(upper.T)
+        root._size = np.nan
         return root
+
+    @property
+    def loses_digits(self) -> bool:
+        """Whether the matrix, scaled, is so ill-conditioned that half of the digits may be lost."""
+        return not dpocon(self._lower, self._size, uplo="L")[0] > _FEW_DIGITS
 
     def halves(self, rows: Vector) -> Vector:
         """Return rows z for which ``z_i @ z_j`` is ``x_i' H^-1 x_j``, shape (m, p)."""
@@ -211,12 +220,14 @@ class Fitted:
         """Number of rows of weights: 1, or K for many classes."""
         return 1 if self.theta.ndim == 1 else len(self.theta)
 
-    def blocks(self, chosen: NDArray[np.intp] | None = None) -> Iterator[tuple[Any, Vector]]:
+    def blocks(
+        self, chosen: NDArray[np.intp] | None = None, at_least: int = 1
+    ) -> Iterator[tuple[slice, Vector]]:
         """Yield places and centred rows, with a column of ones if there is an intercept.
 
         The rows are all rows, or those chosen; places are slices of these.
         """
-        size = max(1, BLOCK_ENTRIES // self.p)
+        size = max(at_least, BLOCK_ENTRIES // self.p)
         count, d = self.n if chosen is None else len(chosen), len(self.centre)
         for start in range(0, count, size):
             place = slice(start, min(start + size, count))
@@ -287,20 +298,25 @@ class Fitted:
     def root(self, shares: Vector | None = None) -> Root:
         """Factor of the Hessian, as accurate as the rows allow.
 
-        It comes from an orthogonal factor of the rows times the root of their curvatures, without
-        a product that would square their condition number. ``shares`` of the rows take the place
-        of weights times curvatures. Many classes have the Cholesky factor of the Hessian.
+        If the Hessian is ill-conditioned, it comes from an orthogonal factor of the rows times the
+        root of their curvatures, without a product that would square their condition number; not so
+        for many classes. ``shares`` of the rows take the place of weights times curvatures.
         """
         if self.n_classes > 1:
             return Root(self.hessian())
         given = self.weight * self.curvatures if shares is None else shares
-        upper = self.triangle(given)
-        return Root.of_triangle(_qr(np.vstack([upper, np.diag(np.sqrt(self.penalty))])))
+        with suppress(NotDefiniteError):
+            found = Root(self.gram(given) + np.diag(self.penalty))
+            if not found.loses_digits:
+                return found
+        return Root.of_triangle(
+            _qr(np.vstack([self.triangle(given), np.diag(np.sqrt(self.penalty))]))
+        )
 
     def triangle(self, shares: Vector) -> Vector:
         """Upper triangle R for which R'R is the sum of ``shares_i x_i x_i'``, shape (p, p)."""
         found = np.zeros((self.p, self.p))
-        for place, block in self.blocks():
+        for place, block in self.blocks(at_least=self.p):
             block *= np.sqrt(shares[place])[:, None]
             found = _qr(np.vstack([found, block]))
         return found
@@ -310,8 +326,14 @@ class Fitted:
 
         Rows of weight zero do not count.
         """
-        upper = self.triangle((self.weight > 0.0).astype(np.float64))
-        size, d = self._sizes(), len(self.centre)
+        counted = (self.weight > 0.0).astype(np.float64)
+        rounding = 4.0 * np.finfo(self.rows.dtype).eps * self._sizes()
+        d = len(self.centre)
+        gram = self.gram(counted)
+        with suppress(NotDefiniteError):
+            if (np.sqrt(gram.diagonal()[:d]) > rounding).all() and not Root(gram).loses_digits:
+                return []
+        upper = self.triangle(counted)
         places = list(range(d))
         dropped: list[int] = []
         upper = _qr(upper[:, [*range(d, self.p), *places]])  # the intercept first
@@ -319,7 +341,7 @@ class Fitted:
             free = self.p - d
             norms = np.linalg.norm(upper[:, free:], axis=0)
             left = np.abs(upper.diagonal()[free:])
-            bound = _DEPENDENT * norms + 4.0 * np.finfo(self.rows.dtype).eps * size[places]
+            bound = _DEPENDENT * norms + rounding[places]
             found = np.flatnonzero(left <= bound)
             if not len(found):
                 return dropped

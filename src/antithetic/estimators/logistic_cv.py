@@ -53,8 +53,13 @@ class LogisticRegressionCV(LogisticRegression):
         Shares of the L1 part to try. None means what ``penalty`` says, else 0.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
-    cv : int, cross-validation generator, iterable or None, default=None
-        Folds, as in scikit-learn: None means five stratified ones.
+    cv : int, cross-validation generator, iterable, "loo" or None, default=None
+        Folds, as in scikit-learn: None means five stratified ones. With "loo" each row is a fold
+        of its own, which needs one fit for each ``C``: the log loss of each row in a fit without
+        it follows with proved bounds, as in :func:`antithetic.inference.leave_one_out`, and
+        ``choice_`` says whether they prove which ``C`` is best. It needs an L2 penalty, with more
+        than two classes at most 500 weights; ``fit`` then takes ``groups`` of rows that are left
+        out together.
     dual : bool, default=False
         Accepted for compatibility with scikit-learn, and ignored.
     penalty : {"l2", "l1", "elasticnet"}, default="deprecated"
@@ -88,6 +93,9 @@ class LogisticRegressionCV(LogisticRegression):
         Whether ``C_``, ``l1_ratio_``, ``scores_``, ``coefs_paths_`` and ``n_iter_`` have the form
         of scikit-learn up to 1.9: dicts by class, and arrays with an entry per class; with
         ``l1_ratios=None``, scikit-learn's default there, without an axis for ``l1_ratio``.
+    rule : {"best", "1se"}, default="best"
+        With ``cv="loo"``, whether to take the ``C`` of the best score, or the smallest ``C`` whose
+        mean loss is above the best by at most one standard error of the rows' differences.
 
     Attributes
     ----------
@@ -103,9 +111,13 @@ class LogisticRegressionCV(LogisticRegression):
         Shares of the L1 part that were tried.
     coefs_paths_ : ndarray of shape (n_folds, n_l1_ratios, n_cs, n_classes, n_features + 1)
         Weights of all fits, intercepts last (without them, ``n_features``); two classes have one
-        row.
+        row. Not with ``cv="loo"``.
     scores_ : ndarray of shape (n_folds, n_l1_ratios, n_cs)
         Score of each fit on the rows that its fold left out.
+    scores_bounds_ : ndarray of shape (2, n_folds, 1, n_cs)
+        With ``cv="loo"``, proved lower and upper bounds on ``scores_``.
+    choice_ : LeaveOneOutChoice
+        With ``cv="loo"``, the mean losses, their bounds, and whether the choice is proved.
     C_ : float
         The best ``C``; with ``refit=False``, the mean of each fold's best.
     l1_ratio_ : float
@@ -130,6 +142,9 @@ class LogisticRegressionCV(LogisticRegression):
     >>> model = antithetic.LogisticRegressionCV(Cs=[0.01, 0.1, 1.0, 10.0]).fit(X, y)
     >>> model.C_, model.scores_.shape
     (0.1, (5, 1, 4))
+    >>> model = antithetic.LogisticRegressionCV(Cs=[0.01, 0.1, 1.0, 10.0], cv="loo").fit(X, y)
+    >>> model.C_, model.scores_.shape, model.choice_.proved
+    (0.1, (208, 1, 4), True)
     """
 
     __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012 - scikit-learn's form
@@ -137,7 +152,8 @@ class LogisticRegressionCV(LogisticRegression):
         **{name: _OWN[name] for name in _OWN if name not in ("C", "l1_ratio", "warm_start")},
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "l1_ratios": ["array-like", None],
-        "cv": ["cv_object"],
+        "cv": [StrOptions({"loo"}), "cv_object"],
+        "rule": [StrOptions({"best", "1se"})],
         "scoring": [StrOptions(set(get_scorer_names())), callable, None],
         "refit": ["boolean"],
         "penalty": [StrOptions({"l1", "l2", "elasticnet", "deprecated"})],
@@ -164,6 +180,7 @@ class LogisticRegressionCV(LogisticRegression):
         intercept_scaling: float = 1.0,
         random_state: Any = None,
         use_legacy_attributes: bool = False,
+        rule: str = "best",
     ) -> None:
         self.Cs = Cs
         self.l1_ratios = l1_ratios
@@ -182,6 +199,7 @@ class LogisticRegressionCV(LogisticRegression):
         self.intercept_scaling = intercept_scaling
         self.random_state = random_state
         self.use_legacy_attributes = use_legacy_attributes
+        self.rule = rule
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> LogisticRegressionCV:
@@ -197,16 +215,22 @@ class LogisticRegressionCV(LogisticRegression):
             Weights of the rows, at least 0, multiplied with ``class_weight`` in fits. Scores are
             weighted by them too.
         **params : dict
-            For the splitter and the scorer, by scikit-learn's metadata routing.
+            For the splitter and the scorer, by scikit-learn's metadata routing; ``groups`` with
+            ``cv="loo"``.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
+        groups = params.pop("groups", None) if isinstance(self.cv, str) else None
         _raise_for_params(params, self, "fit")
         Cs, l1_ratios = self._read_grid()
         self._check_solver()
+        if isinstance(self.cv, str):
+            return self._fit_left_out(X, y, sample_weight, groups, Cs, l1_ratios)
+        if self.rule != "best":
+            raise ValueError(f'rule={self.rule!r} needs cv="loo"; leave it out with folds')
         with self._unchanged_on_errors():
             data = self._read_classes(X, y, sample_weight)
             self._check_class_weight()
@@ -251,6 +275,86 @@ class LogisticRegressionCV(LogisticRegression):
                     "The given class_weight dict must have the class labels as keys; y has"
                     f" {self.classes_.tolist()}, not {sorted(unknown, key=repr)}"
                 )
+
+    # ---- leave-one-out
+
+    def _fit_left_out(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        groups: Any,
+        Cs: NDArray[np.float64],
+        l1_ratios: NDArray[np.float64],
+    ) -> LogisticRegressionCV:
+        """Fit all rows with each ``C``, and choose by the rows' losses in fits without them."""
+        from antithetic.estimators.logistic_loo import choose_by_leave_one_out
+
+        self._refuse_for_left_out(l1_ratios)
+        with self._unchanged_on_errors():
+            data = self._read_classes(X, y, sample_weight)
+            self._check_class_weight()
+            weight, data = data.weight, self._weigh(data)
+            order = np.argsort(Cs, kind="stable")
+            penalties = [strengths(float(C), 0.0, data.X.shape[0]) for C in Cs[order]]
+            with threads_for(self.n_jobs) as threads:
+                path = self._solve(data, penalties, None, self._effort(), threads)
+                fits = [path[place] for place in np.argsort(order)]
+                found = choose_by_leave_one_out(
+                    fits,
+                    Cs,
+                    self.classes_,
+                    data,
+                    weight,
+                    fit_intercept=bool(self.fit_intercept),
+                    groups=groups,
+                    rule=self.rule,
+                    threads=threads,
+                )
+                place = int(np.flatnonzero(Cs == found.choice.C)[0])
+                start = fits[place].coef, fits[place].intercept
+                fit = self._run(data, strengths(found.choice.C, 0.0, len(data.y)), start, threads)
+            self._warn_after_fit(fit, data, found.choice.C)
+            self._warn_at_edge(found.choice.best, Cs)
+            self.__dict__.update(
+                Cs_=Cs,
+                l1_ratios_=l1_ratios,
+                C_=found.choice.C,
+                l1_ratio_=0.0,
+                scores_=found.scores,
+                scores_bounds_=found.bounds,
+                choice_=found.choice,
+                n_iter_=np.array([[[fit.iterations for fit in fits]]], dtype=np.int32),
+            )
+            self.__dict__.pop("coefs_paths_", None)
+        return self
+
+    def _refuse_for_left_out(self, l1_ratios: NDArray[np.float64]) -> None:
+        """Raise ValueError for what cv="loo" has no bounds for."""
+        if l1_ratios.any():
+            raise ValueError(
+                'cv="loo" needs l1_ratios=(0,): with an L1 part the optimum moves by kinks when a'
+                " row is left out, and no bound is known; use folds, cv=5"
+            )
+        if self.scoring != "neg_log_loss":
+            raise ValueError(
+                'cv="loo" compares by the log loss, scoring="neg_log_loss" (of single rows,'
+                f" accuracies tie); got scoring={self.scoring!r}; use folds, cv=5"
+            )
+        if not self.refit:
+            raise ValueError('cv="loo" has no folds whose fits refit=False could average; use True')
+        if self.use_legacy_attributes:
+            raise ValueError('use_legacy_attributes=True is not supported with cv="loo"')
+
+    def _warn_at_edge(self, C: float, Cs: NDArray[np.float64]) -> None:
+        finite = np.unique(Cs)
+        if len(finite) > 1 and C in (finite[0], finite[-1]) and np.isfinite(C):
+            more = "smaller" if finite[0] == C else "larger"
+            warn(
+                f"the best C, {C:g}, is the {'least' if more == 'smaller' else 'greatest'} of Cs:"
+                f" add {more} values",
+                UserWarning,
+            )
 
     # ---- folds
 

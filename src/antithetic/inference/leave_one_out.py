@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from antithetic._util.threads import limit_blas
 from antithetic._util.validation import check_count, check_weights
 from antithetic._util.warnings import warn
 from antithetic.inference.fitted import Fitted, NotDefiniteError, Vector, read_fitted
-from antithetic.inference.left_out import UNIT, Expansion, Found, Group, Members
+from antithetic.inference.left_out import Expansion, Found, Group, Members
 
 _MOST_OF_CLASSES = 500  # weights of many classes: time grows with their cube
 _MOST_TOGETHER = 200  # scores of a group
@@ -243,10 +243,10 @@ def leave_one_out(
     if refit not in _REFITS:
         raise ValueError(f'refit must be "undecided", "all" or None; got {refit!r}')
     fitted = read_fitted(model, X, y, sample_weight=sample_weight, offset=offset)
-    _refuse_size(fitted)
+    refuse_size(fitted)
     given = check_weights(sample_weight, fitted.n)
     weight = np.ones(fitted.n) if given is None else given
-    codes, labels = _codes_of_groups(groups, fitted)
+    codes, labels = codes_of_groups(groups, fitted)
     with limit_blas(1):
         try:
             search = Search.of(fitted, codes, check=True)
@@ -260,7 +260,8 @@ def leave_one_out(
     return result_of(search, weight, labels)
 
 
-def _refuse_size(fitted: Fitted) -> None:
+def refuse_size(fitted: Fitted) -> None:
+    """Raise ValueError for too many weights of many classes."""
     size = fitted.p * fitted.n_classes
     if fitted.n_classes > 1 and size > _MOST_OF_CLASSES:
         raise ValueError(
@@ -270,7 +271,7 @@ def _refuse_size(fitted: Fitted) -> None:
         )
 
 
-def _codes_of_groups(
+def codes_of_groups(
     groups: Any, fitted: Fitted
 ) -> tuple[NDArray[np.intp] | None, NDArray[Any] | None]:
     """Number of each row's group; refuse groups without which a class is unknown."""
@@ -295,11 +296,11 @@ def _codes_of_groups(
         if len(names) < 2:
             raise ValueError("groups has one group only, without which there are no rows")
     if fitted.classes is not None:
-        refuse_lone_classes(fitted, codes, labels)
+        _refuse_lone_classes(fitted, codes, labels)
     return codes, labels
 
 
-def refuse_lone_classes(
+def _refuse_lone_classes(
     fitted: Fitted, codes: NDArray[np.intp] | None, labels: NDArray[Any] | None
 ) -> None:
     """Raise ValueError if leaving out a row, or a group, leaves no row of a class."""
@@ -348,6 +349,14 @@ class Search:
     clusters: list[Members]
     found: list[Found]
     tier: list[NDArray[np.intp]]
+    _bounds: Bounds | None = None
+
+    @property
+    def bounds(self) -> Bounds:
+        """Intervals of the rows, as far as they are known."""
+        if self._bounds is None:
+            self._bounds = Bounds.of(self)
+        return self._bounds
 
     @classmethod
     def of(
@@ -383,67 +392,67 @@ class Search:
 
     def refine(self, refit: str | None) -> None:
         """Take the groups that are undecided through tiers 2 and 3, and refits."""
-        expansion = self.expansion
         if refit == "all":
-            self._refit([np.arange(len(members)) for members in self.clusters], len(self.tier[0]))
+            self._refit([np.arange(len(members)) for members in self.clusters])
             return
-        for tier, bound in ((2, expansion.second), (3, expansion.third)):
-            self._improve(tier, bound, self.undecided())
+        for tier in (1, 2, 3):
+            self.improve(tier, self.undecided())
         if refit is None:
             return
         left = self.undecided()
-        total = sum(len(places) for places in left)
-        self._refit(left, total)
+        total = sum(len(part) for part in left)
+        if total > _MOST_REFITS:
+            left = self._widest(left)
+            warn(
+                f"{total} rows or groups are undecided after three tiers; {_MOST_REFITS} of them"
+                " are fitted without, the others stay open. A stronger penalty, or fewer columns"
+                " that few rows have, would help",
+                UserWarning,
+            )
+        self._refit(left)
 
     def undecided(self) -> list[NDArray[np.intp]]:
         """Places of the groups with an undecided row, by the size of the group.
 
         Its label is open, or its loss has no bound, or its mean has a wide one.
         """
-        bounds = Bounds.of(self)
+        bounds = self.bounds
         rows = bounds.is_open | ~np.isfinite(bounds.loss[:, 1])
         if self.expansion.fitted.loss.has_log_link:
             rows |= bounds.upper - bounds.lower > 2.0 * _WIDE
         return [np.flatnonzero(rows[members].any(axis=1)) for members in self.clusters]
 
     def improve(self, tier: int, places: list[NDArray[np.intp]]) -> None:
-        """Take some groups through tier 2 or 3."""
-        bound = {2: self.expansion.second, 3: self.expansion.third}[tier]
-        self._improve(tier, bound, places)
-
-    def _improve(
-        self, tier: int, bound: Callable[[Group], Found], places: list[NDArray[np.intp]]
-    ) -> None:
+        """Take some groups through a tier; 1 is tier 2 with the foremost rows only, 4 fits."""
+        expansion = self.expansion
+        if tier == 4:
+            self._refit(places)
+            return
+        bound = (expansion.nearly_second, expansion.second, expansion.third)[tier - 1]
+        if tier == 1 and len(expansion.foremost) == expansion.fitted.n:
+            return
         total, done = sum(len(part) for part in places), 0
-        name = f"leaving rows out, tier {tier}"
+        name = f"leaving rows out, tier {max(tier, 2)}"
         with progress_bar(name, total, True, after=_PATIENCE) as tell:
             for number, part in enumerate(places):
-                size = self.expansion.batch_size(self.clusters[number].shape[1])
+                size = expansion.batch_size(self.clusters[number].shape[1], tier)
                 for start in range(0, len(part), size):
                     some = part[start : start + size]
-                    group = self.expansion.group(self.clusters[number][some])
-                    self._keep(number, some, tier, bound(group))
+                    group = expansion.group(self.clusters[number][some])
+                    self._keep(number, some, max(tier, 2), bound(group))
                     done += len(some)
                     tell(done)
 
     def _keep(self, number: int, places: NDArray[np.intp], tier: int, found: Found) -> None:
         """Take over the bounds that are tighter than those there were."""
+        self._bounds = None
         kept = Found(*(part[places] for part in self.found[number]))
         is_better = found.size() < kept.size()
         self.found[number].put(places, kept.better_of(found))
         self.tier[number][places[is_better]] = tier
 
-    def _refit(self, places: list[NDArray[np.intp]], most: int) -> None:
+    def _refit(self, places: list[NDArray[np.intp]]) -> None:
         total, done = sum(len(part) for part in places), 0
-        if most > _MOST_REFITS and total == most:
-            places = self._widest(places)
-            total = sum(len(part) for part in places)
-            warn(
-                f"{most} rows or groups are undecided after three tiers; {total} of them are fitted"
-                " without, the others stay open. A stronger penalty, or fewer columns that few rows"
-                " have, would help",
-                UserWarning,
-            )
         with progress_bar("fits without a row", total, True, after=_PATIENCE) as tell:
             for number, part in enumerate(places):
                 for place in part:
@@ -502,19 +511,10 @@ class Bounds:
             return np.where(np.isfinite(high), high - low, np.inf)
 
 
-def _rounding(fitted: Fitted) -> Vector:
-    """Rounding of each score, by the sizes of its terms."""
-    theta = np.abs(fitted.theta).reshape(fitted.n_classes, -1)
-    found = np.empty(fitted.n)
-    for place, block in fitted.blocks():
-        found[place] = (np.abs(block) @ theta.T).max(axis=1)
-    return (fitted.p + 8) * UNIT * (found + np.abs(fitted.offset))
-
-
 def _intervals(search: Search) -> tuple[Vector, Vector, Vector, NDArray[np.intp]]:
     scores, rho, spread, tier = search.rows()
     radius = np.where(np.isfinite(rho), rho, np.inf) * np.sqrt(spread)
-    return scores, radius + _rounding(search.expansion.fitted), spread, tier
+    return scores, radius + search.expansion.of_scores, spread, tier
 
 
 def _of_two(search: Search) -> Bounds:
@@ -526,7 +526,7 @@ def _of_two(search: Search) -> Bounds:
     if len(search.clusters) == 1 and search.clusters[0].shape[1] == 1 and _is_sum(fitted):
         # without its own loss, no row can have a smaller one
         at_most = fitted.y * fitted.scores + expansion.distance * np.sqrt(expansion.leverages)
-        high = np.minimum(high, at_most + _rounding(fitted))
+        high = np.minimum(high, at_most + expansion.of_scores)
         margin = np.minimum(margin, high)
     lower = np.where(fitted.y > 0.0, low, -high)
     upper = np.where(fitted.y > 0.0, high, -low)
@@ -550,7 +550,7 @@ def _of_many(search: Search) -> Bounds:
     scores, rho, spread, tier = search.rows()
     scores = scores - scores.mean(axis=1, keepdims=True)
     rho = np.where(np.isfinite(rho), rho, np.inf)[:, None]
-    rounding = 2.0 * _rounding(fitted)[:, None]
+    rounding = 2.0 * search.expansion.of_scores[:, None]
     rows = np.arange(fitted.n)
     own = np.einsum("nkk->nk", spread)
     means = spread.mean(axis=2)
@@ -592,6 +592,15 @@ def _of_numbers(search: Search) -> Bounds:
     return Bounds(scores, lower, upper, is_open, np.zeros_like(is_open), loss, None, tier)
 
 
+def losses_at(search: Search) -> Vector:
+    """Log losses of the rows at the scores that were found, without bounds."""
+    score, fitted = search.bounds.score, search.expansion.fitted
+    if score.ndim == 1:
+        return np.logaddexp(0.0, -fitted.y * score)
+    own = score[np.arange(fitted.n), fitted.y]
+    return np.logaddexp.reduce(score, axis=1) - own  # type: ignore[no-any-return]
+
+
 def mean_bounds(values: Vector, weight: Vector) -> tuple[float, float]:
     """Weighted means of lower and of upper bounds; rows of weight zero do not count."""
     counts = weight > 0.0
@@ -601,7 +610,7 @@ def mean_bounds(values: Vector, weight: Vector) -> tuple[float, float]:
 
 def result_of(search: Search, weight: Vector, groups: NDArray[Any] | None = None) -> LeaveOneOut:
     """Return what a search has found."""
-    fitted, bounds = search.expansion.fitted, Bounds.of(search)
+    fitted, bounds = search.expansion.fitted, search.bounds
     mean = mean_bounds(bounds.loss, weight)
     error: tuple[float, float] | None = None
     log_loss: tuple[float, float] | None = None

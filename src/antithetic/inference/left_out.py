@@ -2,7 +2,8 @@ r"""Bounds on the scores of rows, or small groups of rows, from the optimum with
 
 Let :math:`F_-` be the objective without a group G, in units of the sum, :math:`H_-` its Hessian at
 the point w, and :math:`\delta` the Newton step of :math:`F_-` from w. Only small matrices of the
-group are needed for it. At the optimum w of all rows, with :math:`B = X_G H^{-1} X_G'`, slopes r and curvatures W of the group,
+group are needed for it. At the optimum w of all rows, with :math:`B = X_G H^{-1} X_G'`, slopes r
+and curvatures W of the group,
 
 .. math:: X_G \delta = B_- r, \quad B_- = B (I - W B)^{-1}, \quad
           |\delta|^2_{H_-} = D^2 = r' B_- r, \quad H_- \ge (1 - \theta) H,
@@ -21,7 +22,8 @@ open:
 
 1. The above, for all rows at once, from their leverages alone.
 2. :math:`\max_j |x_j'\delta|` itself, and the least ratio of curvatures at :math:`w_1` and w in
-   place of :math:`e^{-t}`: one product of all rows with the steps.
+   place of :math:`e^{-t}`: one product of all rows with the steps; or of those rows alone that
+   could move most, which often suffices.
 3. Further steps with the same factor: two products each, and the gradient is known, not bounded.
 
 If w is not the optimum, the step is that for :math:`X_G' r - \nabla F(w)`, so what w lacks is part
@@ -44,7 +46,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,13 +56,17 @@ from antithetic.inference.fitted import Fitted, NotDefiniteError, Root, Vector
 Members = NDArray[np.intp]  # of groups of one size, shape (m, k)
 
 LARGEST_Q = 0.999  # at 1, where a bound becomes infinite, rounding would decide
-_FAR_OFF = 0.1  # standard errors from the optimum, beyond which Newton steps to it come first
-_MOST_POLISHED = 5
+_FAR_OFF = 0.05  # change of a score on the way to the optimum, beyond which steps to it come first
+_MOST_STEPS = 50
+_NEAR = 1e-7  # standard errors from the optimum, at which a refit ends
 _LARGEST_THETA = 1.0 - 1e-9
 _LONGEST_STEP = 50.0  # of scores; the exponential of more is of no use
 _MOST_CHORDS = 12
+_LEAST_LENGTH = 1e-6
 _SHRINKS = 0.7  # of the gradient in a step with an old factor, beyond which more are of no use
 _CLOSE = 1e-7  # radius of a score that needs no further digits
+_FEW = 2000  # rows, of which all are multiplied with steps at once
+_PART = 20  # of the rows: those that steps move most
 _ENTRIES = 1 << 21  # of scores for a batch of groups
 UNIT = 1.2e-16  # unit roundoff of float64, with a margin
 
@@ -200,6 +206,8 @@ class Expansion:
         Norm of the gradient in that of the inverse Hessian, its rounding included.
     rounding : float
         That rounding.
+    of_scores : ndarray of shape (n,)
+        Rounding of the scores.
     slack : float
         Share of a step's length that lowering the diagonal leaves of the gradient.
     """
@@ -211,6 +219,7 @@ class Expansion:
     gradient: Vector
     nu: float
     rounding: float
+    of_scores: Vector
     slack: float
 
     @classmethod
@@ -223,14 +232,15 @@ class Expansion:
         root = Root(hessian, fitted.lowered())
         if check:
             fitted.check_optimum(root, gradient)
-        if polish and root.norm(gradient.ravel()) > _FAR_OFF:
-            return cls.at(fitted.polished(most=_MOST_POLISHED), polish=False)
         inverse = _square_sums(root, len(hessian))
-        rounding = _rounding_of(fitted, np.sqrt(inverse))
+        rounding, of_scores = _rounding_of(fitted, np.sqrt(inverse))
         nu = root.norm(gradient.ravel()) + rounding
         slack = 2.0 * fitted.lowered() * float(hessian.diagonal() @ inverse)
         c, leverages = constant_of_curvature(fitted), fitted.leverages(root)
-        return cls(fitted, c, root, leverages, gradient, nu, rounding, slack)
+        found = cls(fitted, c, root, leverages, gradient, nu, rounding, of_scores, slack)
+        if polish and found.kappa * nu > _FAR_OFF:
+            return cls.at(nearer(fitted, root, gradient, _FAR_OFF / found.kappa), polish=False)
+        return found
 
     @cached_property
     def reaches(self) -> Vector:
@@ -241,11 +251,15 @@ class Expansion:
             found = (own[:, :, None] + own[:, None, :] - 2.0 * found).max(axis=(1, 2))
         return np.where(self.fitted.weight > 0.0, found, 0.0)
 
+    @property
+    def kappa(self) -> float:
+        """Largest change of a score, in the units of c, for a step of length 1."""
+        return self.c * float(np.sqrt(self.reaches.max(initial=0.0)))
+
     @cached_property
     def distance(self) -> float:
         """Bound on the distance of the optimum in the norm of the Hessian; may be infinite."""
-        kappa = self.c * float(np.sqrt(self.reaches.max(initial=0.0)))
-        return float(_radius(np.array([kappa]), np.array([self.nu]))[0])
+        return float(_radius(np.array([self.kappa]), np.array([self.nu]))[0])
 
     @cached_property
     def _further(self) -> tuple[Vector, Vector, Vector]:
@@ -327,8 +341,12 @@ class Expansion:
 
     def _largest_outside(self, members: Members) -> Vector:
         """Largest reach of the rows that stay, for each group."""
-        k = members.shape[1]
-        reaches = self.reaches
+        k, reaches = members.shape[1], self.reaches
+        if k == 1 < len(reaches):
+            most = int(reaches.argmax())
+            found = np.full(len(members), reaches[most])
+            found[members[:, 0] == most] = np.delete(reaches, most).max()
+            return found
         if len(reaches) <= k:
             return np.zeros(len(members))
         top = np.argpartition(reaches, -k - 1)[-k - 1 :]  # one of them at least stays
@@ -378,7 +396,7 @@ class Expansion:
     def _distance(self, group: Group, residual: Vector, ratio: Vector) -> Vector:
         """Distance of the optimum from a point with this gradient and these curvatures."""
         kappa = self.c * np.sqrt(group.reach)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return _radius(kappa, residual / (ratio * (1.0 - group.share)))
 
     def _found(self, group: Group, shift: Vector, rho: Vector) -> Found:
@@ -395,19 +413,39 @@ class Expansion:
 
     # ---- tiers 2 and 3, in batches
 
-    def batch_size(self, k: int) -> int:
+    def batch_size(self, k: int, tier: int = 3) -> int:
         """Number of groups whose steps are multiplied with all rows at once."""
         fitted = self.fitted
-        of_rows = fitted.n * fitted.n_classes
+        of_rows = (len(self.foremost) if tier == 1 else fitted.n) * fitted.n_classes
         of_halves = k * fitted.n_classes**2 * fitted.p
         return max(1, min(_ENTRIES // of_rows, _ENTRIES // of_halves))
 
+    @cached_property
+    def foremost(self) -> NDArray[np.intp]:
+        """Rows whose scores steps can change most: those of the largest reaches, in order."""
+        n = self.fitted.n
+        count = n if n <= _FEW else max(_FEW, n // _PART)
+        return np.sort(np.argpartition(-self.reaches, count - 1)[:count])
+
+    def nearly_second(self, group: Group) -> Found:
+        """Bound the scores as tier 2 does, with a product of the foremost rows only.
+
+        The change of all others is bounded by their reach, as in tier 1.
+        """
+        others = np.ones(self.fitted.n, dtype=bool)
+        others[self.foremost] = False
+        return self._second(group, self.foremost, float(self.reaches[others].max(initial=0.0)))
+
     def second(self, group: Group) -> Found:
         """Bound the scores by what the steps do to all others: tier 2."""
+        return self._second(group, None, 0.0)
+
+    def _second(self, group: Group, rows: NDArray[np.intp] | None, reach: float) -> Found:
         steps, shift, length = self._steps(group)
-        moved = self._moved(steps)
-        furthest, ratio = self._change(group, moved)
-        t = self.c * furthest
+        furthest, ratio = self._change(group, self._moved(steps, rows), rows)
+        others = np.sqrt(reach / (1.0 - group.theta)) * length
+        t = self.c * np.maximum(furthest, others)
+        ratio = np.minimum(ratio, np.exp(-self.c * np.minimum(others, _LONGEST_STEP)))
         residual = length * _bend(np.minimum(t, _LONGEST_STEP)) + self._left_over(group, length)
         rho = self._distance(group, residual, ratio)
         return self._found(group, shift, np.where(t < _LONGEST_STEP, rho, np.inf))
@@ -460,36 +498,50 @@ class Expansion:
         shift = products + _times(group.B, answer)
         return steps, shift, np.sqrt(np.maximum(square + group.square(products), 0.0))
 
-    def _moved(self, steps: Vector) -> Vector:
-        """What steps add to the scores of all rows, shape (n, m), or (n, m, K)."""
+    def _moved(self, steps: Vector, rows: NDArray[np.intp] | None = None) -> Vector:
+        """What steps add to the scores of rows, all by default, shape (n, m), or (n, m, K)."""
         m, classes, p = steps.shape
-        found = self.fitted.products(steps.reshape(m * classes, p))
+        flat = steps.reshape(m * classes, p)
+        if rows is None:
+            found = self.fitted.products(flat)
+        else:
+            found = np.empty((len(rows), len(flat)))
+            for place, block in self.fitted.blocks(rows):
+                found[place] = block @ flat.T
         return found if classes == 1 else found.reshape(-1, m, classes)
 
-    def _change(self, group: Group, moved: Vector) -> tuple[Vector, Vector]:
+    def _change(
+        self, group: Group, moved: Vector, rows: NDArray[np.intp] | None = None
+    ) -> tuple[Vector, Vector]:
         """Largest change of a score, and least ratio of curvatures, at most 1, of rows that stay.
 
         With many classes the change is a range, and the ratio is of matrices.
         """
-        fitted, counts = self.fitted, self.fitted.weight > 0.0
-        columns = np.arange(moved.shape[1])[:, None]
+        fitted = self.fitted
+        chosen = slice(None) if rows is None else rows
+        curvatures, scores = fitted.curvatures[chosen, None], fitted.scores[chosen, None]
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if moved.ndim == 2:
                 change = np.abs(moved)
-                old = fitted.curvatures[:, None]
-                new = _curvatures(fitted, fitted.scores[:, None] + moved)
-                ratios = np.where(old > 0.0, new / old, 1.0)
+                new = _derivative(fitted.loss.curvature, fitted.y[chosen], scores + moved)
+                ratios = np.where(curvatures > 0.0, new / curvatures, 1.0)
             else:
                 change = np.ptp(moved, axis=2)
                 # p_k p_l of two classes weighs their difference in the matrix of a row
                 most = moved.max(axis=2)
-                total = np.einsum("nk,nmk->nm", fitted.curvatures, np.exp(moved - most[..., None]))
+                total = np.einsum("nak,nmk->nm", curvatures, np.exp(moved - most[..., None]))
                 least = np.partition(moved, 1, axis=2)[:, :, :2].sum(axis=2)
                 ratios = np.exp(least - 2.0 * most) / total**2
                 ratios = np.maximum(ratios, np.exp(-change))
+        places = np.arange(fitted.n)
+        if rows is not None:
+            places = np.full(fitted.n, len(rows))
+            places[rows] = np.arange(len(rows))
+        left_out = places[group.members]
+        which, column = np.nonzero(left_out < len(moved))[0], left_out[left_out < len(moved)]
         for values, neutral in ((change, 0.0), (ratios, 1.0)):
-            values[~counts] = neutral
-            values[group.members, columns] = neutral
+            values[~(fitted.weight[chosen] > 0.0)] = neutral
+            values[column, which] = neutral
         return change.max(axis=0), np.minimum(1.0, np.nan_to_num(ratios, nan=0.0).min(axis=0))
 
     def _gradient(self, group: Group, steps: Vector, moved: Vector) -> Vector:
@@ -514,7 +566,9 @@ class Expansion:
         share = 0.0 if fitted.penalty_share is None else fitted.penalty_share[members].sum()
         rest = replace(fitted, weight=weight, penalty=(1.0 - share) * fitted.penalty)
         try:
-            there = rest.at(fitted.theta).polished()
+            start = rest.at(fitted.theta)
+            root = Root(start.hessian(), start.lowered())
+            there = nearer(start, root, start.gradient(), _NEAR)
             found = Expansion.at(there, polish=False)
         except (NotDefiniteError, FloatingPointError):
             k, classes = len(members), fitted.n_classes
@@ -534,25 +588,49 @@ def _square_sums(root: Root, size: int) -> Vector:
     return np.einsum("ij,ij->i", halves, halves)
 
 
-def _rounding_of(fitted: Fitted, errors: Vector) -> float:
-    """Bound what rounding adds to the norm of the gradient: of scores, slopes, products, sums.
+def nearer(fitted: Fitted, root: Root, gradient: Vector, goal: float) -> Fitted:
+    """Take Newton steps until the optimum is within so many standard errors.
+
+    ``root`` and ``gradient`` belong to the point that is given.
+    """
+    height = fitted.objective()
+    for _ in range(_MOST_STEPS):
+        if root.norm(gradient.ravel()) <= goal:
+            break
+        step, length = root.solve(gradient.ravel()).reshape(gradient.shape), 1.0
+        while length > _LEAST_LENGTH:
+            there = fitted.at(fitted.theta - length * step)
+            found = there.objective()
+            if found <= height + 1e-13 * abs(height):
+                break
+            length /= 2.0
+        else:
+            break
+        fitted, height = there, found
+        root, gradient = Root(fitted.hessian(), fitted.lowered()), fitted.gradient()
+    return fitted
+
+
+def _rounding_of(fitted: Fitted, errors: Vector) -> tuple[float, Vector]:
+    """Bound what rounding adds to the norm of the gradient, and to each score.
 
     ``errors`` are the roots of the diagonal of the inverse Hessian.
     """
     n, p = fitted.n, fitted.p
     classes = fitted.n_classes
     theta = np.abs(fitted.theta).reshape(classes, p)
-    slopes = np.abs(fitted.slopes).reshape(n, classes)
-    curvatures = fitted.curvatures.reshape(n, classes)  # a probability is at least its curvature
-    entries, of_scores = np.zeros((classes, p)), 0.0
+    slopes = fitted.weight[:, None] * np.abs(fitted.slopes).reshape(n, classes)
+    entries, sizes = np.zeros((classes, p)), np.empty((n, classes))
     for place, block in fitted.blocks():
-        sizes, weight = np.abs(block), fitted.weight[place, None]
-        entries += (weight * slopes[place]).T @ sizes
-        off = (p + 4) * UNIT * (sizes @ theta.T + np.abs(fitted.offset[place, None]))
-        of_scores += float((weight * curvatures[place] * off**2).sum())
+        np.abs(block, out=block)
+        entries += slopes[place].T @ block
+        sizes[place] = block @ theta.T
+    off = (p + 8) * UNIT * (sizes + np.abs(fitted.offset)[:, None])
+    curvatures = fitted.curvatures.reshape(n, classes)  # a probability is at least its curvature
+    of_slopes = np.sqrt(float(fitted.weight @ np.einsum("nk,nk->n", curvatures, off**2)))
     entries *= (n + 8) * UNIT
     entries += 4.0 * UNIT * fitted.penalty * theta
-    return float(entries.ravel() @ errors) + np.sqrt(of_scores)
+    return float(entries.ravel() @ errors + of_slopes), off.max(axis=1)
 
 
 def _radius(kappa: Vector, nu: Vector) -> Vector:
@@ -573,18 +651,16 @@ def _bend(t: Vector) -> Vector:
         return np.where(small, t * (0.5 + t / 6.0 * (1.0 + t)), (np.expm1(safe) - safe) / safe)
 
 
-def _curvatures(fitted: Fitted, scores: Vector) -> Vector:
-    """Second derivatives of losses with one score, at scores of shape (n, m)."""
-    targets = np.broadcast_to(fitted.y[:, None], scores.shape)
-    return fitted.loss.curvature(targets.ravel(), scores.ravel()).reshape(scores.shape)
+def _derivative(function: Any, y: Vector, scores: Vector) -> Vector:
+    """Derivatives of losses with one score, at scores of shape (n, m)."""
+    targets = np.broadcast_to(y[:, None], scores.shape)
+    return np.reshape(function(targets.ravel(), scores.ravel()), scores.shape)
 
 
 def _slopes(fitted: Fitted, moved: Vector) -> Vector:
     """First derivatives of the losses, of all rows and groups."""
     if moved.ndim == 2:
-        scores = fitted.scores[:, None] + moved
-        targets = np.broadcast_to(fitted.y[:, None], scores.shape)
-        return fitted.loss.slope(targets.ravel(), scores.ravel()).reshape(scores.shape)
+        return _derivative(fitted.loss.slope, fitted.y, fitted.scores[:, None] + moved)
     scores = fitted.scores[:, None, :] + moved
     scores -= scores.max(axis=2, keepdims=True)
     np.exp(scores, out=scores)

@@ -688,10 +688,11 @@ def test_references_of_other_models_are_refused():
         summary(LogisticRegression().fit(X, labels), X, labels, reference=3)
 
 
+@pytest.mark.parametrize("tol", [1e-2, 1e-4, 1e-8])
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_separated_classes_have_no_errors(many):
-    """Without an optimum there is nothing to be sure of."""
+def test_separated_classes_have_no_errors(many, tol):
+    """Without an optimum there is nothing to be sure of; columns that separate are named."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     y = (X[:, 0] > 0).astype(int)
@@ -701,9 +702,30 @@ def test_separated_classes_have_no_errors(many):
     if many:
         y, partly = y + (X[:, 0] > 1), np.where(X[:, 2] > 1.5, 2, partly)
     for rows, labels in ((X, y), (wide, partly)):
-        model = LogisticRegression(**FREE).fit(rows, labels)
-        with pytest.raises(ValueError, match=r"no optimum|not positive definite"):
+        model = LogisticRegression(**FREE, tol=tol).fit(rows, labels)
+        with pytest.raises(ValueError, match=r"separate the classes") as error:
             summary(model, rows, labels)
+    if not many and tol > 1e-8:
+        assert "(those of x3)" in str(error.value)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_counts_that_are_zero_wherever_a_column_is_not():
+    """A weight of a Poisson regression that would be minus infinity has no error."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=300), np.arange(300) < 20])
+    y = rng.poisson(2.0, 300) * (X[:, 1] == 0.0)
+    with pytest.raises(ValueError, match=r"grow without end \(those of x1\)"):
+        summary(PoissonRegressor(alpha=0).fit(X, y), X, y)
+
+
+def test_an_outlier_has_errors():
+    """A row whose score is in the thousands does not look like separated classes."""
+    X, y = rows_of("diabetes_scale")
+    X[:, 0] *= np.where(np.arange(len(y)) == 3, 1e5 * (2 * y[3] - 1) * np.sign(X[3, 0]), 1.0)
+    found = summary(LogisticRegression(**FREE, tol=1e-10).fit(X, y), X, y)
+    result = sm.Logit(y, sm.add_constant(X)).fit(tol=1e-14, disp=0, maxiter=200)
+    assert_allclose(found.std_err, result.bse, rtol=TOL)
 
 
 def test_a_row_that_alone_determines_a_weight_has_no_hc3():

@@ -44,7 +44,8 @@ _LEAST_GAP = 1e-9  # of the objective, that rounding of a fit leaves
 _DEPENDENT = 1e-9  # share of a column's norm that others leave, if it depends on them
 _FEW_DIGITS = 1e-8  # reciprocal condition of a scaled Hessian whose factor has half of the digits
 _AT_OPTIMUM = 1e-10  # standard errors: where Newton's method ends
-_MOST_STEPS = 30
+_MOST_STEPS = 40
+_UNSURE = 100.0  # standard error of a weight times the spread of its column, if it grows for ever
 _LOSSES = ("log_loss", "softmax", "squared_error", "poisson", "gamma", "tweedie")
 
 
@@ -445,19 +446,23 @@ class Fitted:
         for _ in range(_MOST_STEPS):
             gradient = here.gradient()
             decrement = root.norm(gradient.ravel())
-            is_rounding = decrement < 1e-4 and decrement > before / 2.0
-            if (decrement <= _AT_OPTIMUM or is_rounding) and here._has_optimum(root, decrement):
-                return here, root
+            if decrement <= _AT_OPTIMUM or (decrement < 1e-6 and decrement > before / 2.0):
+                if here._has_optimum(root, decrement):
+                    return here, root
+                break
             step, before = -root.solve(gradient.ravel()).reshape(gradient.shape), decrement
             height, length, there = here.objective(), 1.0, here.at(here.theta + step)
             while not there.objective() <= height + 1e-12 * abs(height) and length > 1e-6:
                 length /= 2.0
                 there = here.at(here.theta + length * step)
-            here, root = there, there.root()
+            try:
+                here, root = there, there.root()
+            except NotDefiniteError:
+                break
         raise NotDefiniteError(
-            "the model has no optimum that Newton's method can find: without a penalty, some"
-            " columns probably separate the classes, or all targets of some rows are 0, so weights"
-            " grow without end. Use a penalty, or leave those columns out"
+            "the model has no optimum: without a penalty, columns separate the classes, or have"
+            f" targets of 0 only, so weights grow without end{here._growing(root)}. Use a penalty,"
+            " or leave such columns out"
         )
 
     def _has_optimum(self, root: Root, decrement: float) -> bool:
@@ -465,15 +470,30 @@ class Fitted:
 
         If weights grow without end, the decrement tends to 0 too, but its product with the root of
         the largest leverage stays above 1: the third derivative of these losses is never larger
-        than the second.
+        than the second. Rounding of the gradient is added, which is large along such directions.
         """
         if self.penalty.any() or self.loss.name == "squared_error":
             return True
-        leverages = self.leverages(root)
+        leverages, weight = self.leverages(root), self.weight
         if self.n_classes > 1:
             own = np.einsum("ikk->ik", leverages)
-            leverages = own[:, :, None] + own[:, None, :] - 2.0 * leverages
-        return bool(decrement * np.sqrt(leverages.max()) < 0.5)
+            leverages, weight = own[:, :, None] + own[:, None, :] - 2.0 * leverages, weight[:, None]
+        sizes = np.zeros_like(self.theta)
+        for place, block in self.blocks():
+            sizes += np.abs(weight[place] * self.slopes[place]).T @ np.abs(block)
+        errors = np.linalg.norm(root.inverse_root(), axis=0)
+        rounding = _ROUNDING * float(sizes.ravel() @ errors)
+        return bool((decrement + rounding) * np.sqrt(leverages.max()) < 0.5)
+
+    def _growing(self, root: Root) -> str:
+        """Name the columns whose weights are known least, next to their spread."""
+        errors = np.linalg.norm(root.inverse_root(), axis=0).reshape(self.n_classes, self.p)
+        spread = np.sqrt(np.diag(self.gram(self.weight)) / self.weight.sum())
+        unsure = (errors * spread).max(axis=0)[: len(self.centre)]
+        found = [self.names[k] for k in np.flatnonzero(unsure > _UNSURE)]
+        if not found or len(found) == len(self.names):
+            return ""
+        return f" (those of {', '.join(found[:5])}{', ...' if len(found) > 5 else ''})"
 
     def check_optimum(self, root: Root, gradient: Vector) -> float:
         """Return the Newton decrement; ValueError unless the model can come from these rows.

@@ -23,7 +23,7 @@ from antithetic.inference.covariance import (
     middle,
     to_given_columns,
 )
-from antithetic.inference.fitted import Fitted, Vector, read_fitted
+from antithetic.inference.fitted import Fitted, NotDefiniteError, Vector, read_fitted
 from antithetic.problem.result import Result
 
 _WEIGHTS = ("frequency", "variance", "sampling")
@@ -347,7 +347,14 @@ def summary(
     names = fitted.names
     if columns:
         fitted = fitted.without(columns)
-    root = fitted.root()
+    try:
+        root = fitted.root()
+    except NotDefiniteError as error:
+        raise ValueError(
+            "the weights of the model are not determined: the Hessian is not positive definite,"
+            " because columns separate the classes or have targets of 0 only. Use a penalty, or"
+            " leave such columns out"
+        ) from error
     fitted.check_optimum(root, fitted.gradient())
     fitted, root = fitted.optimum(root)
     counts = Counts(copies, float(copies.sum()), effective_weights(fitted, root))

@@ -11,7 +11,7 @@ from antithetic._util.later import import_later
 if TYPE_CHECKING:
     from antithetic import datasets, inference, losses, orders, pairing, penalties, steps, stopping
     from antithetic._util.versions import show_versions
-    from antithetic.display import ConvergenceDisplay, VarianceDisplay
+    from antithetic.display import ConvergenceDisplay, LeaveOneOutDisplay, VarianceDisplay
     from antithetic.estimators.logistic import LogisticRegression
     from antithetic.estimators.logistic_cv import LogisticRegressionCV
     from antithetic.estimators.model_file import LinearModel
@@ -49,6 +49,7 @@ __all__ = [
     "GammaRegressor",
     "GroupTable",
     "Interrupted",
+    "LeaveOneOutDisplay",
     "LinearModel",
     "LogisticRegression",
     "LogisticRegressionCV",
@@ -93,6 +94,7 @@ if not TYPE_CHECKING:
             "GammaRegressor": "estimators.regression",
             "GroupTable": "pairing",
             "Interrupted": "stochastic.minimize",
+            "LeaveOneOutDisplay": "display",
             "LinearModel": "estimators.model_file",
             "LogisticRegression": "estimators.logistic",
             "LogisticRegressionCV": "estimators.logistic_cv",

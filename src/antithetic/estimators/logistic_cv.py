@@ -241,6 +241,8 @@ class LogisticRegressionCV(LogisticRegression):
             paths = self._find_paths(data, folds, Cs, l1_ratios, routed.scorer.score)
             fitted = self._choose(data, paths)
             self.__dict__.update(fitted)
+            for name in ("choice_", "scores_bounds_"):  # of a previous fit with cv="loo"
+                self.__dict__.pop(name, None)
             self._warn_of_paths(data, folds, paths)
         return self
 

@@ -18,10 +18,10 @@ from antithetic.inference.leave_one_out import (
     codes_of_groups,
     losses_at,
     refuse_size,
+    work_of,
 )
 
 _MOST_WORK = 3e9  # operations: about half a second for a C in each tier, to prove which is best
-_OF_A_LOSS = 30  # operations, beside those of a product
 _MOST_FITS = 200
 _TIERS = (1, 2, 3, 4)
 
@@ -146,9 +146,11 @@ def _fitted(
 def _search(fitted: Fitted, codes: NDArray[np.intp] | None) -> Search | None:
     """Bound the losses by the leverages; None if there is no optimum."""
     try:
-        return Search.of(fitted, codes)
+        search = Search.of(fitted, codes)
     except NotDefiniteError:
         return None
+    is_proved = fitted.penalty.any() or np.isfinite(search.expansion.distance)
+    return search if is_proved else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,7 +181,7 @@ class _Means:
             apart = weight * (values - self.of(values))
         apart[weight == 0.0] = 0.0
         if self.codes is not None:
-            apart = np.bincount(self.codes, apart)
+            apart = np.asarray(np.bincount(self.codes, apart), dtype=np.float64)
             count = len(np.unique(self.codes[weight > 0.0]))
         else:
             count = int(np.count_nonzero(weight))
@@ -249,9 +251,9 @@ class _Paths:
         order = np.argsort(width)
         is_narrow = np.zeros(len(width), dtype=bool)
         is_narrow[order] = np.cumsum(width[order]) <= goal * total
-        fitted = self.fitted[number]
-        work = fitted.n * (fitted.p + _OF_A_LOSS) * fitted.n_classes
-        most = _MOST_FITS if tier == 4 else max(1, int(_MOST_WORK / work))
+        most = max(1, int(_MOST_WORK / work_of(self.fitted[number])))
+        if tier == 4:
+            most = _MOST_FITS
         if np.count_nonzero(~is_narrow) > most:  # then only those that make the mean infinite
             is_narrow = np.isfinite(width)
         if np.count_nonzero(~is_narrow) > most:
@@ -288,5 +290,5 @@ class _Paths:
 
 def _overlapping(table: NDArray[np.float64], best: int) -> NDArray[np.intp]:
     """Numbers of the others whose mean loss may be below that of the best."""
-    others = np.flatnonzero(table[:, 1] < table[best, 2])
-    return others[others != best]
+    is_other = np.arange(len(table)) != best
+    return np.flatnonzero((table[:, 1] < table[best, 2]) & is_other)

@@ -21,6 +21,9 @@ _MOST_OF_CLASSES = 500  # weights of many classes: time grows with their cube
 _MOST_TOGETHER = 200  # scores of a group
 _MOST_REFITS = 200
 _WIDE = 0.1  # of the logarithm of a mean, either side: wider intervals are refined
+_WIDE_LOSS = 0.05  # wider intervals of log losses are refined if that is cheap
+_CHEAP = 1e8  # operations: about a hundredth of a second
+_OF_A_LOSS = 30  # operations, beside those of a product
 _PATIENCE = 2.0  # seconds before progress is shown
 _REFITS = ("undecided", "all", None)
 
@@ -289,9 +292,9 @@ def codes_of_groups(
         sizes = np.bincount(codes) * fitted.n_classes
         if sizes.max() > _MOST_TOGETHER:
             raise ValueError(
-                f"group {names[sizes.argmax()]!r} has {np.bincount(codes).max()} rows; groups are"
-                f" left out together up to {_MOST_TOGETHER // fitted.n_classes} rows. Use"
-                " cross-validation with GroupKFold or LeaveOneGroupOut"
+                f"group {names.tolist()[sizes.argmax()]!r} has {np.bincount(codes).max()} rows;"
+                f" groups are left out together up to {_MOST_TOGETHER // fitted.n_classes} rows."
+                " Use cross-validation with GroupKFold or LeaveOneGroupOut"
             )
         if len(names) < 2:
             raise ValueError("groups has one group only, without which there are no rows")
@@ -316,8 +319,8 @@ def _refuse_lone_classes(
         if codes is not None and len(rows) and (codes[rows] == codes[rows[0]]).all():
             assert labels is not None
             raise ValueError(
-                f"all rows of class {name!r} are in group {labels[rows[0]]!r}: a model fitted"
-                " without the group would not know the class"
+                f"all rows of class {name!r} are in group {labels.tolist()[rows[0]]!r}: a model"
+                " fitted without the group would not know the class"
             )
 
 
@@ -396,7 +399,7 @@ class Search:
             self._refit([np.arange(len(members)) for members in self.clusters])
             return
         for tier in (1, 2, 3):
-            self.improve(tier, self.undecided())
+            self.improve(tier, self.undecided(and_wide=True))
         if refit is None:
             return
         left = self.undecided()
@@ -411,15 +414,20 @@ class Search:
             )
         self._refit(left)
 
-    def undecided(self) -> list[NDArray[np.intp]]:
+    def undecided(self, *, and_wide: bool = False) -> list[NDArray[np.intp]]:
         """Places of the groups with an undecided row, by the size of the group.
 
-        Its label is open, or its loss has no bound, or its mean has a wide one.
+        Its label is open, or its loss has no bound. With ``and_wide`` also those whose mean has a
+        wide interval, and, if these are few, those whose log loss has one.
         """
-        bounds = self.bounds
+        bounds, fitted = self.bounds, self.expansion.fitted
         rows = bounds.is_open | ~np.isfinite(bounds.loss[:, 1])
-        if self.expansion.fitted.loss.has_log_link:
+        if and_wide and fitted.loss.has_log_link:
             rows |= bounds.upper - bounds.lower > 2.0 * _WIDE
+        if and_wide and fitted.loss.classification:
+            is_wide = bounds.width() > _WIDE_LOSS
+            if np.count_nonzero(is_wide) * work_of(fitted) <= _CHEAP:
+                rows |= is_wide
         return [np.flatnonzero(rows[members].any(axis=1)) for members in self.clusters]
 
     def improve(self, tier: int, places: list[NDArray[np.intp]]) -> None:
@@ -472,6 +480,11 @@ class Search:
         return chosen
 
 
+def work_of(fitted: Fitted) -> int:
+    """Return the operations of tier 2 for one row."""
+    return fitted.n * (fitted.p + _OF_A_LOSS) * fitted.n_classes
+
+
 def _by_size(n: int, codes: NDArray[np.intp] | None) -> Iterator[Members]:
     """Rows that are left out together, an array for each size of groups."""
     if codes is None:
@@ -513,7 +526,8 @@ class Bounds:
 
 def _intervals(search: Search) -> tuple[Vector, Vector, Vector, NDArray[np.intp]]:
     scores, rho, spread, tier = search.rows()
-    radius = np.where(np.isfinite(rho), rho, np.inf) * np.sqrt(spread)
+    with np.errstate(invalid="ignore"):  # of infinity times zero
+        radius = np.where(spread > 0.0, rho * np.sqrt(spread), 0.0)
     return scores, radius + search.expansion.of_scores, spread, tier
 
 
@@ -549,17 +563,19 @@ def _of_many(search: Search) -> Bounds:
     fitted = search.expansion.fitted
     scores, rho, spread, tier = search.rows()
     scores = scores - scores.mean(axis=1, keepdims=True)
-    rho = np.where(np.isfinite(rho), rho, np.inf)[:, None]
+    rho = rho[:, None]
     rounding = 2.0 * search.expansion.of_scores[:, None]
     rows = np.arange(fitted.n)
     own = np.einsum("nkk->nk", spread)
     means = spread.mean(axis=2)
     of_scores = np.maximum(own - 2.0 * means + means.mean(axis=1, keepdims=True), 0.0)
-    radius = rho * np.sqrt(of_scores) + rounding
+    with np.errstate(invalid="ignore"):  # of infinity times zero
+        radius = np.where(of_scores > 0.0, rho * np.sqrt(of_scores), 0.0) + rounding
     y = fitted.y
     apart = scores[rows, y][:, None] - scores
     squares = own[rows, y][:, None] + own - 2.0 * spread[rows, y]
-    off = rho * np.sqrt(np.maximum(squares, 0.0)) + rounding
+    with np.errstate(invalid="ignore"):
+        off = np.where(squares > 0.0, rho * np.sqrt(np.maximum(squares, 0.0)), 0.0) + rounding
     low, high = apart - off, apart + off
     with np.errstate(over="ignore", invalid="ignore"):
         others = np.ones_like(low, dtype=bool)

@@ -101,7 +101,8 @@ class Found(NamedTuple):
     def size(self) -> Vector:
         """Root of the sum of the squared bounds of each group's scores."""
         sums = self.spread.sum(1) if self.spread.ndim == 2 else np.einsum("mkaa->m", self.spread)
-        return self.rho * np.sqrt(sums)
+        with np.errstate(invalid="ignore"):  # of infinity times zero
+            return np.where(sums > 0.0, self.rho * np.sqrt(sums), 0.0)
 
     def better_of(self, other: Found) -> Found:
         """Take each group from where its bound is tighter."""
@@ -161,12 +162,13 @@ class Group:
     def square(self, products: Vector) -> Vector:
         """Return ``v' C (I - C'BC)^-1 C' v`` for a vector of each group, shape (m,)."""
         given = _times_transposed(self.C, products)
-        return np.einsum("mq,mq->m", given, self._inner(given))
+        return _dots(given, self._inner(given))
 
     def _inner(self, given: Vector) -> Vector:
         if given.shape[1] == 1:
             return given / self.inner[:, :, 0]
-        return np.linalg.solve(self.inner, given[:, :, None])[:, :, 0]
+        solved: Vector = np.linalg.solve(self.inner, given[:, :, None])[:, :, 0].astype(np.float64)
+        return solved
 
     def without(self) -> Vector:
         """Return the matrices B_-, shape (m, q, q)."""
@@ -179,13 +181,21 @@ class Group:
 def _times(matrices: Vector, vectors: Vector) -> Vector:
     if vectors.shape[1] == 1:
         return matrices[:, :, 0] * vectors
-    return np.einsum("mab,mb->ma", matrices, vectors)
+    found: Vector = np.einsum("mab,mb->ma", matrices, vectors)
+    return found
 
 
 def _times_transposed(matrices: Vector, vectors: Vector) -> Vector:
     if vectors.shape[1] == 1:
         return matrices[:, :, 0] * vectors
-    return np.einsum("mba,mb->ma", matrices, vectors)
+    found: Vector = np.einsum("mba,mb->ma", matrices, vectors)
+    return found
+
+
+def _dots(one: Vector, other: Vector) -> Vector:
+    """Products of the rows of two matrices."""
+    found: Vector = np.einsum("ij,ij->i", one, other)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,7 +361,8 @@ class Expansion:
             return np.zeros(len(members))
         top = np.argpartition(reaches, -k - 1)[-k - 1 :]  # one of them at least stays
         is_member = (members[:, :, None] == top).any(axis=1)
-        return np.where(is_member, 0.0, reaches[top]).max(axis=1)
+        largest: Vector = np.where(is_member, 0.0, reaches[top]).max(axis=1)
+        return largest
 
     def first(self, group: Group) -> Found:
         """Bound the scores by the leverages alone: tier 1."""
@@ -374,11 +385,11 @@ class Expansion:
         """Products of the groups' rows with H^-1 v, and v' H^-1 v, for the gradient -v at w."""
         _, along, gram = self._further
         products = _times(group.B, group.slopes)
-        square = np.einsum("mq,mq->m", group.slopes, products)
+        square = _dots(group.slopes, products)
         parts = self._parts(group)
         of_rows = along[group.members].reshape(*products.shape, -1)
         further = np.einsum("mqr,mr->mq", of_rows, parts)
-        square += 2.0 * np.einsum("mq,mq->m", group.slopes, further)
+        square += 2.0 * _dots(group.slopes, further)
         square += np.einsum("mr,rs,ms->m", parts, gram, parts, optimize=True)
         return products + further, square
 
@@ -465,7 +476,7 @@ class Expansion:
             gradient = self._gradient(some, steps[active], moved)
             half = self.root.halves(gradient.reshape(len(active), -1))
             products = np.einsum("mqp,mp->mq", its_halves, half)
-            square = np.einsum("mp,mp->m", half, half) + some.square(products)
+            square = _dots(half, half) + some.square(products)
             with np.errstate(invalid="ignore"):
                 norm = np.sqrt(np.maximum(square, 0.0))
             residual = norm + 2.0 * self.rounding / np.sqrt(1.0 - some.theta)
@@ -585,7 +596,7 @@ class Expansion:
 def _square_sums(root: Root, size: int) -> Vector:
     """Diagonal of the inverse."""
     halves = root.halves(np.eye(size))
-    return np.einsum("ij,ij->i", halves, halves)
+    return _dots(halves, halves)
 
 
 def nearer(fitted: Fitted, root: Root, gradient: Vector, goal: float) -> Fitted:
@@ -627,7 +638,7 @@ def _rounding_of(fitted: Fitted, errors: Vector) -> tuple[float, Vector]:
         sizes[place] = block @ theta.T
     off = (p + 8) * UNIT * (sizes + np.abs(fitted.offset)[:, None])
     curvatures = fitted.curvatures.reshape(n, classes)  # a probability is at least its curvature
-    of_slopes = np.sqrt(float(fitted.weight @ np.einsum("nk,nk->n", curvatures, off**2)))
+    of_slopes = np.sqrt(float(fitted.weight @ _dots(curvatures, off**2)))
     entries *= (n + 8) * UNIT
     entries += 4.0 * UNIT * fitted.penalty * theta
     return float(entries.ravel() @ errors + of_slopes), off.max(axis=1)

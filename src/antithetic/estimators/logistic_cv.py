@@ -144,7 +144,7 @@ class LogisticRegressionCV(LogisticRegression):
     (0.1, (5, 1, 4))
     >>> model = antithetic.LogisticRegressionCV(Cs=[0.01, 0.1, 1.0, 10.0], cv="loo").fit(X, y)
     >>> model.C_, model.scores_.shape, model.choice_.proved
-    (0.1, (208, 1, 4), True)
+    (1.0, (208, 1, 4), True)
     """
 
     __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012 - scikit-learn's form

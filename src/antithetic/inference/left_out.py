@@ -210,8 +210,11 @@ class Expansion:
     root : Root
         Factor of the Hessian, whose diagonal is lowered.
     leverages : ndarray of shape (n,), or (n, K, K)
-    gradient : ndarray of shape (p,), or (K, p)
-        At the point: nearly zero.
+    further : ndarray of shape (r, K p)
+        Halves of the parts of Newton steps that are not a group's slopes: of minus the gradient,
+        nearly zero, and, for means, of the penalty's gradient Pw.
+    along : ndarray of shape (n, r), or (n, K, r)
+        Products of the rows with these parts of the steps.
     nu : float
         Norm of the gradient in that of the inverse Hessian, its rounding included.
     rounding : float
@@ -226,7 +229,8 @@ class Expansion:
     c: float
     root: Root
     leverages: Vector
-    gradient: Vector
+    further: Vector
+    along: Vector
     nu: float
     rounding: float
     of_scores: Vector
@@ -238,16 +242,19 @@ class Expansion:
 
         ``check`` refuses a model that cannot come from these rows.
         """
-        hessian, gradient = fitted.hessian(), fitted.gradient()
+        hessian, gradient, entries, of_scores = _first_pass(fitted)
         root = Root(hessian, fitted.lowered())
         if check:
             fitted.check_optimum(root, gradient)
         inverse = _square_sums(root, len(hessian))
-        rounding, of_scores = _rounding_of(fitted, np.sqrt(inverse))
+        curvatures = fitted.curvatures.reshape(fitted.n, -1)  # probabilities are at least theirs
+        of_slopes = float(fitted.weight @ (curvatures.sum(axis=1) * of_scores**2))
+        rounding = float(entries @ np.sqrt(inverse)) + np.sqrt(of_slopes)
         nu = root.norm(gradient.ravel()) + rounding
         slack = 2.0 * fitted.lowered() * float(hessian.diagonal() @ inverse)
-        c, leverages = constant_of_curvature(fitted), fitted.leverages(root)
-        found = cls(fitted, c, root, leverages, gradient, nu, rounding, of_scores, slack)
+        c, further = constant_of_curvature(fitted), _further_halves(fitted, root, gradient)
+        leverages, along = _second_pass(fitted, root, further)
+        found = cls(fitted, c, root, leverages, further, along, nu, rounding, of_scores, slack)
         if polish and found.kappa * nu > _FAR_OFF:
             return cls.at(nearer(fitted, root, gradient, _FAR_OFF / found.kappa), polish=False)
         return found
@@ -270,24 +277,6 @@ class Expansion:
     def distance(self) -> float:
         """Bound on the distance of the optimum in the norm of the Hessian; may be infinite."""
         return float(_radius(np.array([self.kappa]), np.array([self.nu]))[0])
-
-    @cached_property
-    def _further(self) -> tuple[Vector, Vector, Vector]:
-        """Parts of the steps that are not the groups' slopes: -g, and the penalty's gradient Pw.
-
-        Their halves, shape (r, K p), products of the rows with H^-1 times each, shape (n, r) or
-        (n, K, r), and the products of the halves, shape (r, r).
-        """
-        fitted, classes = self.fitted, self.fitted.n_classes
-        parts = [-self.gradient]
-        if fitted.penalty_share is not None:
-            parts.append(fitted.penalty * fitted.theta)
-        halves = self.root.halves(np.reshape(parts, (len(parts), -1)))
-        solved = self.root.backward(halves)
-        products = fitted.products(solved.reshape(len(parts) * classes, fitted.p))
-        shape = (fitted.n, len(parts)) if classes == 1 else (fitted.n, len(parts), classes)
-        found = products.reshape(shape)
-        return halves, found if classes == 1 else np.swapaxes(found, 1, 2), halves @ halves.T
 
     # ---- groups
 
@@ -383,11 +372,11 @@ class Expansion:
 
     def _products(self, group: Group) -> tuple[Vector, Vector]:
         """Products of the groups' rows with H^-1 v, and v' H^-1 v, for the gradient -v at w."""
-        _, along, gram = self._further
+        gram = self.further @ self.further.T
         products = _times(group.B, group.slopes)
         square = _dots(group.slopes, products)
         parts = self._parts(group)
-        of_rows = along[group.members].reshape(*products.shape, -1)
+        of_rows = self.along[group.members].reshape(*products.shape, -1)
         further = np.einsum("mqr,mr->mq", of_rows, parts)
         square += 2.0 * _dots(group.slopes, further)
         square += np.einsum("mr,rs,ms->m", parts, gram, parts, optimize=True)
@@ -504,7 +493,7 @@ class Expansion:
         products, square = self._products(group)
         answer = group.answer(products)
         half = np.einsum("mqp,mq->mp", halves, group.slopes + answer)
-        half += self._parts(group) @ self._further[0]
+        half += self._parts(group) @ self.further
         steps = self.root.backward(half).reshape(len(half), fitted.n_classes, fitted.p)
         shift = products + _times(group.B, answer)
         return steps, shift, np.sqrt(np.maximum(square + group.square(products), 0.0))
@@ -622,26 +611,49 @@ def nearer(fitted: Fitted, root: Root, gradient: Vector, goal: float) -> Fitted:
     return fitted
 
 
-def _rounding_of(fitted: Fitted, errors: Vector) -> tuple[float, Vector]:
-    """Bound what rounding adds to the norm of the gradient, and to each score.
-
-    ``errors`` are the roots of the diagonal of the inverse Hessian.
-    """
-    n, p = fitted.n, fitted.p
-    classes = fitted.n_classes
+def _first_pass(fitted: Fitted) -> tuple[Vector, Vector, Vector, Vector]:
+    """Return the Hessian, the gradient, and the rounding of the gradient and of each score."""
+    n, p, classes = fitted.n, fitted.p, fitted.n_classes
     theta = np.abs(fitted.theta).reshape(classes, p)
-    slopes = fitted.weight[:, None] * np.abs(fitted.slopes).reshape(n, classes)
-    entries, sizes = np.zeros((classes, p)), np.empty((n, classes))
+    slopes = fitted.weight[:, None] * fitted.slopes.reshape(n, classes)
+    gradient, entries = fitted.penalty * fitted.theta.reshape(classes, p), np.zeros((classes, p))
+    of_scores = np.empty(n)
+    gram = np.zeros((p, p)) if classes == 1 else fitted.hessian()
     for place, block in fitted.blocks():
+        gradient += slopes[place].T @ block
+        if classes == 1:
+            shares = fitted.weight[place] * fitted.curvatures[place]
+            gram += (block * shares[:, None]).T @ block
         np.abs(block, out=block)
-        entries += slopes[place].T @ block
-        sizes[place] = block @ theta.T
-    off = (p + 8) * UNIT * (sizes + np.abs(fitted.offset)[:, None])
-    curvatures = fitted.curvatures.reshape(n, classes)  # a probability is at least its curvature
-    of_slopes = np.sqrt(float(fitted.weight @ _dots(curvatures, off**2)))
-    entries *= (n + 8) * UNIT
-    entries += 4.0 * UNIT * fitted.penalty * theta
-    return float(entries.ravel() @ errors + of_slopes), off.max(axis=1)
+        entries += np.abs(slopes[place]).T @ block
+        of_scores[place] = (block @ theta.T).max(axis=1)
+    if classes == 1:
+        gram = (gram + gram.T) / 2.0
+        gram[np.diag_indices(p)] += fitted.penalty
+    entries = (n + 8) * UNIT * entries + 4.0 * UNIT * fitted.penalty * theta
+    of_scores = (p + 8) * UNIT * (of_scores + np.abs(fitted.offset))
+    return gram, gradient.reshape(fitted.theta.shape), entries.ravel(), of_scores
+
+
+def _further_halves(fitted: Fitted, root: Root, gradient: Vector) -> Vector:
+    parts = [-gradient]
+    if fitted.penalty_share is not None:
+        parts.append(fitted.penalty * fitted.theta)
+    return root.halves(np.reshape(parts, (len(parts), -1)))
+
+
+def _second_pass(fitted: Fitted, root: Root, further: Vector) -> tuple[Vector, Vector]:
+    """Return the leverages, and the products of the rows with further parts of the steps."""
+    if fitted.n_classes == 1:
+        leverages, along = np.empty(fitted.n), np.empty((fitted.n, len(further)))
+        for place, block in fitted.blocks():
+            halves = root.halves(block)
+            leverages[place] = _dots(halves, halves)
+            along[place] = halves @ further.T
+        return leverages, along
+    solved = root.backward(further).reshape(-1, fitted.p)
+    products = fitted.products(solved).reshape(fitted.n, len(further), fitted.n_classes)
+    return fitted.leverages(root), np.swapaxes(products, 1, 2)
 
 
 def _radius(kappa: Vector, nu: Vector) -> Vector:

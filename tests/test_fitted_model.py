@@ -369,6 +369,8 @@ def test_models_without_formulas_are_refused():
             linear_model.LogisticRegression().fit(X, y), X, y)  # fmt: skip
     refused(TypeError, "SGDClassifier is not supported",
             antithetic.SGDClassifier(max_iter=5, tol=None).fit(X, y), X, y)  # fmt: skip
+    refused(TypeError, "SGDRegressor is not supported",
+            antithetic.SGDRegressor(max_iter=5, tol=None).fit(X, numbers), X, numbers)  # fmt: skip
     refused(NotFittedError, "call fit first", Ridge(), X, numbers)
     pipe = make_pipeline(LogisticRegression()).fit(X, y)
     refused(TypeError, r"use summary\(pipe\[-1\], pipe\[:-1\].transform\(X\), y\)", pipe, X, y)

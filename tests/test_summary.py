@@ -654,6 +654,7 @@ def test_pipelines_are_refused_with_the_line_that_works():
         ({"groups": "short"}, r"groups must have shape \(768,\)"),
         ({"groups": "nan"}, "groups has NaN, first in row 7"),
         ({"groups": "mixed"}, "groups mixes labels"),
+        ({"groups": "missing"}, "groups mixes labels .* or has missing values"),
         ({"level": 95}, "level must be a number between 0 and 1; got 95"),
         ({"level": 1.0}, "level must be a number between 0 and 1"),
         ({"reference": 2}, "reference must be 0 or 1 for two classes; got 2"),
@@ -669,6 +670,7 @@ def test_wrong_options_are_refused(given, message):
         "one": np.zeros(len(y)),
         "short": [1, 2],
         "nan": np.where(np.arange(len(y)) == 7, np.nan, 1.0),
+        "missing": np.array([pd.NA, *([2] * (len(y) - 1))], dtype=object),
         "mixed": np.array([1, "a", *([2] * (len(y) - 2))], dtype=object),
     }
     if "groups" in given:

@@ -454,12 +454,15 @@ def _read_groups(groups: Any, n: int) -> NDArray[np.intp]:
         given = given.ravel()
     if given.shape != (n,):
         raise ValueError(f"groups must have shape ({n},), one per row of X; got {given.shape}")
-    if given.dtype.kind in "fOmM" and (given != given).any():  # NaN differs from itself
-        raise ValueError(f"groups has NaN, first in row {int(np.argmax(given != given))}")
     try:
+        missing = given != given  # NaN differs from itself
+        if missing.any():
+            raise ValueError(f"groups has NaN, first in row {int(np.argmax(missing))}")
         return np.asarray(np.unique(given, return_inverse=True)[1])
     except TypeError as error:
-        raise ValueError("groups mixes labels that cannot be compared; use one kind") from error
+        raise ValueError(
+            "groups mixes labels that cannot be compared, or has missing values; use one kind"
+        ) from error
 
 
 def _copies(fitted: Fitted, sample_weight: Any, weights: str) -> Vector:

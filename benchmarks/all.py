@@ -73,6 +73,7 @@ SCRIPTS = {
     "core": Script(),
     "start": Script(),
     "samples": Script(),
+    "proof": Script(),
     "fits": Script(),
     "pairing": Script(),
     "estimators": Script(shares=True),

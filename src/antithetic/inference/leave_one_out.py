@@ -54,7 +54,7 @@ class Suspect(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeaveOneOut:
-    """Scores of the rows by models that did not see them; see :func:`leave_one_out`.
+    """Scores of the rows by models without them: :func:`antithetic.inference.leave_one_out`.
 
     Attributes
     ----------

@@ -29,6 +29,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 
 import numpy as np
 from common import Figure, best_seconds, load, run_parts
@@ -50,6 +51,7 @@ LARGE_ROWS = 10_000
 OF_ONE = 1.5  # of a Hessian and a triangular product: what tier 1 may cost
 CHOICES = np.logspace(-3, 3, 10)
 MOST_FOR_A_CHOICE = 300
+MORE = ((500, 10), (800, 30), (1000, 4), (1500, 15))  # rows and columns, so that there are 20
 
 
 def made(n: int, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -200,7 +202,8 @@ def choice_part(quick: bool) -> Iterator[Figure]:
     """C by leave-one-out: the same as by brute force, and what it costs."""
     same = proved = count = 0
     ratios, gains = [], []
-    for name, X, y in sets(quick=quick):
+    more = () if quick else ((f"made {n} x {d}", *made(n, d, n)) for n, d in MORE)
+    for name, X, y in chain(sets(quick=quick), more):
         if X.shape[0] * X.shape[1] ** 2 > (1e6 if quick else 3e7):
             continue
         with warnings.catch_warnings():

@@ -64,7 +64,7 @@ _LONGEST_STEP = 50.0  # of scores; the exponential of more is of no use
 _MOST_CHORDS = 12
 _LEAST_LENGTH = 1e-6
 _SHRINKS = 0.7  # of the gradient in a step with an old factor, beyond which more are of no use
-_CLOSE = 1e-7  # radius of a score that needs no further digits
+_CLOSE = 1e-5  # radius of a score that needs no further digits
 _FEW = 2000  # rows, of which all are multiplied with steps at once
 _PART = 20  # of the rows: those that steps move most
 _ENTRIES = 1 << 21  # of scores for a batch of groups
@@ -530,8 +530,8 @@ class Expansion:
                 # p_k p_l of two classes weighs their difference in the matrix of a row
                 most = moved.max(axis=2)
                 total = np.einsum("nak,nmk->nm", curvatures, np.exp(moved - most[..., None]))
-                least = np.partition(moved, 1, axis=2)[:, :, :2].sum(axis=2)
-                ratios = np.exp(least - 2.0 * most) / total**2
+                lowest = np.partition(moved, 1, axis=2)[:, :, :2].sum(axis=2)
+                ratios = np.exp(lowest - 2.0 * most) / total**2
                 ratios = np.maximum(ratios, np.exp(-change))
         places = np.arange(fitted.n)
         if rows is not None:
@@ -542,7 +542,8 @@ class Expansion:
         for values, neutral in ((change, 0.0), (ratios, 1.0)):
             values[~(fitted.weight[chosen] > 0.0)] = neutral
             values[column, which] = neutral
-        return change.max(axis=0), np.minimum(1.0, np.nan_to_num(ratios, nan=0.0).min(axis=0))
+        least = ratios.min(axis=0)
+        return change.max(axis=0), np.where(np.isnan(least), 0.0, np.minimum(1.0, least))
 
     def _gradient(self, group: Group, steps: Vector, moved: Vector) -> Vector:
         """Gradients of the objectives without the groups, at their points, shape (m, K, p)."""

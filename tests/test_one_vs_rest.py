@@ -251,8 +251,19 @@ def test_the_estimators_split_their_targets_by_it():
             X, target, sample_weight=parts.weigh(target, ROWS, number)
         )
         np.testing.assert_array_equal(alone.coef_[0], model.coef_[number])
-    assert SGDRegressor(**FEW).fit(X, ROWS)._n_problems() == 1
-    assert SGDClassifier(**FEW).fit(X, TWO)._n_problems() == 1
+    assert isinstance(SGDRegressor(**FEW).fit(X, ROWS).history_, dict)  # of a single problem
+    assert isinstance(SGDClassifier(**FEW).fit(X, TWO).history_, dict)
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_a_class_whose_rows_have_no_weight_stays_where_it_was(average):
+    """Its public weights do not change, whether they are averages or the last ones."""
+    model = SGDClassifier(average=average, **FEW)
+    model.partial_fit(X, THREE, classes=WORDS)
+    before, of_bees = model.coef_.copy(), THREE == "bee"
+    model.set_params(class_weight={"bee": 0.0}).partial_fit(X[of_bees], THREE[of_bees])
+    np.testing.assert_array_equal(model.coef_[1], before[1])
+    assert (model.coef_[[0, 2]] != before[[0, 2]]).any(axis=1).all()
 
 
 def test_partial_fit_refuses_labels_that_were_not_announced():

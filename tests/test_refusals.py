@@ -9,7 +9,7 @@ import pytest
 from solver_cases import ALPHA, GROUPS, THREE, TWO, Box, X, steps_of
 
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize
-from antithetic.orders import Balanced, Importance, Pairs, Stratified, Uniform
+from antithetic.orders import Importance, Pairs, Stratified, Uniform
 from antithetic.penalties import ElasticNet, GroupLasso
 from antithetic.steps import PA1, PA2, Auto, Constant
 from antithetic.stochastic import loop
@@ -129,7 +129,7 @@ def test_features_that_are_too_large_are_named():
         SGDClassifier("log_loss", solver="saga").fit(1e200 * X, TWO)
 
 
-# ---- a check that passed is not repeated
+# ---- parameters are read anew in each fit
 
 
 def test_a_combination_that_passed_is_checked_again_once_it_changes():
@@ -144,18 +144,6 @@ def test_a_combination_that_passed_is_checked_again_once_it_changes():
     with pytest.raises(ValueError, match="average"):
         model.fit(X, y)
     model.set_params(average=False).fit(X, y)
-
-
-def test_a_check_that_passed_is_not_repeated(monkeypatch):
-    """Of plain values only; an object may have changed."""
-    seen = []
-    monkeypatch.setattr(SGDClassifier, "_check_together", lambda _, **given: seen.append(given))
-    X, y = np.eye(4), np.array([0.0, 1.0, 0.0, 1.0])
-    for order, checks in (("balanced", 1), (Balanced(), 3)):
-        for _ in range(3):
-            SGDClassifier(order=order, alpha=0.0123, max_iter=3, tol=None).fit(X, y)
-        assert len(seen) == checks
-        seen.clear()
 
 
 @pytest.mark.parametrize("kind", [SGDClassifier, SGDRegressor])

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from antithetic import LogisticRegression, SGDClassifier, SGDRegressor
-from antithetic.estimators import planned, used_columns
+from antithetic.estimators import sgd_fit, used_columns
 from antithetic.estimators.used_columns import UsedColumns
 from antithetic.problem import Problem
 from antithetic.problem.columns import moments_of
@@ -119,14 +119,10 @@ def test_a_start_elsewhere_keeps_all_columns(everything):
 
 def test_the_kernels_never_see_a_column_without_entries(monkeypatch):
     """No epoch and no chunk works on more columns than have entries."""
-    from antithetic.estimators.planned import PlannedFit
-
     widths = []
-    problem = PlannedFit._problem
+    made = Problem.__post_init__
     monkeypatch.setattr(
-        PlannedFit,
-        "_problem",
-        lambda self, data, number: (widths.append(data.X.shape[1]), problem(self, data, number))[1],
+        Problem, "__post_init__", lambda self: (widths.append(self.X.shape[1]), made(self))[1]
     )
     model = SGDClassifier("log_loss", random_state=0).fit(wide(), Y)
     model.partial_fit(wide(), Y)
@@ -149,7 +145,7 @@ def test_columns_are_found_either_way(monkeypatch, sorts):
 def test_columns_with_few_entries_are_not_measured(monkeypatch, per_column, measured):
     """A mean or a spread of two entries says nothing, and costs more than epochs of such rows."""
     seen = []
-    monkeypatch.setattr(planned, "moments_of", lambda *given: seen.append(1) or moments_of(*given))
+    monkeypatch.setattr(sgd_fit, "moments_of", lambda *given: seen.append(1) or moments_of(*given))
     rows = np.tile(np.arange(40), per_column)
     X = sparse.csr_array((np.ones(len(rows)), (np.arange(len(rows)), rows)), shape=(len(rows), 40))
     SGDClassifier("log_loss", max_iter=2, tol=None).fit(X, np.arange(len(rows)) % 2)

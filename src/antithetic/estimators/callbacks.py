@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from antithetic.estimators.jobs import Job, Watch
+    from antithetic.estimators.sgd_fit import Job, Watch
 
 try:
     from sklearn.callback import CallbackSupportMixin

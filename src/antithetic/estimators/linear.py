@@ -6,7 +6,8 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, lru_cache, wraps
+from functools import cache
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model._base import SparseCoefMixin
 from sklearn.utils._param_validation import (
     InvalidParameterError,
+    make_constraint,
     validate_parameter_constraints,
 )
 from sklearn.utils.extmath import safe_sparse_dot
@@ -59,33 +61,6 @@ def _without_nan(scores: NDArray[Any]) -> NDArray[Any]:
     return scores
 
 
-_PLAIN = frozenset({bool, int, float, str, type(None)})  # types whose values are checked once
-_MOST_PASSED = 256
-
-
-def passed_once(check: Callable[..., None]) -> Callable[..., None]:
-    """Repeat no check of parameters that passed with the same values, if these are all plain.
-
-    What depends on several of them takes a noticeable part of a fit of few rows.
-    """
-    passed: set[tuple[Any, ...]] = set()
-
-    @wraps(check)
-    def check_once(self: LinearEstimator, **given: bool) -> None:
-        values = [getattr(self, name) for name in self._parameter_constraints]
-        kinds = [type(value) for value in values]
-        key = type(self), *given.items(), *values, *kinds  # 1, 1.0 and True are three values
-        if not _PLAIN.issuperset(kinds):
-            check(self, **given)
-        elif key not in passed:
-            check(self, **given)
-            if len(passed) >= _MOST_PASSED:
-                passed.clear()
-            passed.add(key)
-
-    return check_once
-
-
 class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # untyped
     """A linear model as scikit-learn expects it."""
 
@@ -101,19 +76,15 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         return {"estimator_name": type(self).__name__}
 
     def _validate_params(self) -> None:
-        """Check each parameter by itself, as in scikit-learn, but plain values only once.
+        """Check each parameter by itself, as in scikit-learn, but defaults only once for a class.
 
-        That takes longer than an epoch of few rows.
+        scikit-learn's own check takes longer than an epoch of few rows.
         """
-        allowed = _allowed_defaults(type(self))  # type: ignore[arg-type]  # of instances
-        for name, default in allowed.items():
+        allowed = _allowed_values(type(self))  # type: ignore[arg-type]  # of instances
+        for name, (default, constraints) in allowed.items():
             value = getattr(self, name)
-            if value is default:
-                continue
-            if type(value) in _PLAIN:
-                _check_once(type(self), name, value)  # type: ignore[arg-type]
-            else:
-                _check_value(type(self), name, value)
+            if value is not default:
+                _check_value(self, name, value, constraints)
 
     def _read(
         self,
@@ -123,15 +94,20 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         *,
         reset: bool,
         later: bool = False,
+        needs_moments: bool = False,
     ) -> TrainingData:
-        """Check data; with ``later``, the fit may check entries of the rows itself."""
+        """Check data; with ``later``, the fit may check entries of the rows itself.
+
+        ``needs_moments`` says whether a fit of rows without weights begins with the moments of
+        their columns.
+        """
         refuse_dates_and_masks(X, "X")
         refuse_indices(X, "X")
         refuse_dates_and_masks(y, "y")
         if not self._y_numeric:
             refuse_mixed_labels(y)
-        needs_moments = sample_weight is None and self._needs_moments()
-        columns = checked_moments(X, y) if needs_moments else None
+        takes_moments = needs_moments and sample_weight is None
+        columns = checked_moments(X, y) if takes_moments else None
         later = later and can_be_checked_later(X, y)
         checked = later or columns is not None or is_checked(X, y)
         if reset and checked:
@@ -161,10 +137,6 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
                 y_numeric=self._y_numeric,
                 skip_check_array=skip_check_array,
             )
-
-    def _needs_moments(self) -> bool:
-        """Whether a fit of rows without weights begins with the moments of their columns."""
-        return False
 
     def _note_columns(self, count: int) -> None:
         """Note what scikit-learn would of columns without names; its search for names is slow."""
@@ -263,40 +235,39 @@ class _Unchanged:
         held.update(before)
 
 
-def _check_value(estimator: type[LinearEstimator], name: str, value: Any) -> None:
+def _check_value(estimator: LinearEstimator, name: str, value: Any, constraints: list[Any]) -> None:
     """Raise scikit-learn's error for a value that a parameter must not have."""
-    allowed = estimator._parameter_constraints
-    try:
-        validate_parameter_constraints(allowed, {name: value}, caller_name=estimator.__name__)
-    except InvalidParameterError as error:
+    owner, allowed = type(estimator).__name__, estimator._parameter_constraints
+    if constraints and not any(map(methodcaller("is_satisfied_by", value), constraints)):
         words = [word for one in allowed[name] for word in getattr(one, "options", ())]
         hint = did_you_mean(value, words) if isinstance(value, str) else ""
         if isinstance(value, str) and (name, value) in estimator._advice:
             hint = f"; {estimator._advice[name, value]}."
-        raise InvalidParameterError(f"{str(error).rstrip('.')}{hint or '.'}") from error
+        try:
+            validate_parameter_constraints(allowed, {name: value}, caller_name=owner)
+        except InvalidParameterError as error:
+            raise InvalidParameterError(f"{str(error).rstrip('.')}{hint or '.'}") from error
     if isinstance(value, int) and abs(value) > sys.float_info.max:
         raise InvalidParameterError(
-            f"The {name!r} parameter of {estimator.__name__} must be at most"
-            f" {sys.float_info.max:.3g}. Got a number of {value.bit_length()} bits instead."
+            f"The {name!r} parameter of {owner} must be at most {sys.float_info.max:.3g}."
+            f" Got a number of {value.bit_length()} bits instead."
         )
 
 
-# 1, 1.0 and True are three values; an error is not kept
-_check_once = lru_cache(maxsize=256, typed=True)(_check_value)
-
-
 @cache
-def _allowed_defaults(estimator: type[LinearEstimator]) -> dict[str, Any]:
-    """Parameters of a class, each with its default if that is allowed.
+def _allowed_values(estimator: type[LinearEstimator]) -> dict[str, tuple[Any, list[Any]]]:
+    """Return the default of each parameter of a class, and scikit-learn's constraints on others.
 
-    Otherwise with an object that equals no value.
+    A default that is not allowed is replaced by an object that is no value.
     """
     parameters = inspect.signature(estimator.__init__).parameters
-    found: dict[str, Any] = {}
+    found: dict[str, tuple[Any, list[Any]]] = {}
     for name in estimator._get_param_names():
-        found[name] = parameters[name].default
-        try:
-            _check_value(estimator, name, found[name])
-        except ValueError:
-            found[name] = object()
+        given: Any = estimator._parameter_constraints.get(name, "no_validation")
+        constraints = [] if given == "no_validation" else list(map(make_constraint, given))
+        default = parameters[name].default
+        is_allowed = not constraints or any(
+            map(methodcaller("is_satisfied_by", default), constraints)
+        )
+        found[name] = default if is_allowed else object(), constraints
     return found

@@ -23,7 +23,6 @@ from antithetic._util.settings import same
 from antithetic.datasets._reading import MAX_BYTES as MAX_BYTES_OF_ROWS
 from antithetic.datasets._reading import Reading
 from antithetic.estimators.described import describe, restore
-from antithetic.estimators.fitted import FittedLinearModel
 from antithetic.estimators.logistic import LogisticRegression
 from antithetic.estimators.logistic_cv import LogisticRegressionCV
 from antithetic.estimators.model_checks import (
@@ -42,6 +41,7 @@ from antithetic.estimators.regression import (
     Ridge,
     TweedieRegressor,
 )
+from antithetic.estimators.sgd import SGDClassifier, SGDEstimator, SGDRegressor
 from antithetic.problem.losses import ALL_LOSSES, read_loss
 
 FORMAT, VERSION = "antithetic linear model", 2
@@ -230,7 +230,7 @@ class LinearModel:
         if hasattr(estimator, "to_local"):  # one of a cluster
             estimator = estimator.to_local()
         is_exact = isinstance(estimator, tuple(_EXACT.values()))
-        if not (is_exact or isinstance(estimator, FittedLinearModel)):
+        if not (is_exact or isinstance(estimator, SGDEstimator)):
             raise ValueError(
                 "LinearModel.of takes an SGDClassifier, SGDRegressor or"
                 f" {', '.join(_EXACT)} of antithetic; got"
@@ -313,8 +313,6 @@ class LinearModel:
 
     def _unfitted(self) -> Any:
         """Make an estimator with the parameters of the one that was saved."""
-        from antithetic.estimators.sgd import SGDClassifier, SGDRegressor
-
         given = {name: restore(value) for name, value in self.parameters.items()}
         if self.estimator_name is not None:
             made = _EXACT[self.estimator_name](**given)

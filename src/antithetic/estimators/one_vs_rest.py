@@ -36,6 +36,11 @@ class OneVsRest:
         """Number of problems."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
+    @property
+    def n_rows(self) -> int:
+        """Rows of weights that ``coef_`` has."""
+        return self.n_problems
+
     def positive(self, number: int) -> int:
         """Place among the classes of the one that is +1 in a problem."""
         return 1 if self.n_problems == 1 else number
@@ -81,6 +86,11 @@ class AllClasses(OneVsRest):
     def n_problems(self) -> int:
         """One."""
         return 1
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of weights that ``coef_`` has."""
+        return 1 if self.n_classes == 2 else self.n_classes
 
     @property
     def n_classes(self) -> int:

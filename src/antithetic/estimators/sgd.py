@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.linear_model._base import LinearClassifierMixin
-from sklearn.metrics import r2_score
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from antithetic.estimators.base import LinearSGD
+from antithetic._util.warnings import warn
+from antithetic.estimators.callbacks import CallbackSupportMixin, fit_context, watch_epochs
 from antithetic.estimators.data import TrainingData
-from antithetic.estimators.linear import RegressionPredictor, predicting
+from antithetic.estimators.linear import LinearEstimator, RegressionPredictor, predicting
 from antithetic.estimators.one_vs_rest import (
     AllClasses,
     OneVsRest,
@@ -27,9 +26,25 @@ from antithetic.estimators.one_vs_rest import (
     classes_of,
     weights_of_classes,
 )
+from antithetic.estimators.sgd_fit import (
+    Earlier,
+    FitOptions,
+    Fitted,
+    Problems,
+    plan_chunk,
+    plan_fit,
+    train_all,
+    train_chunk,
+    unseen,
+)
+from antithetic.estimators.sgd_setting import SgdSetting, loss_of
 from antithetic.orders import Order
+from antithetic.orders.order import ORDERS
 from antithetic.pairing import AntitheticTable
 from antithetic.problem.losses import ALL_LOSSES, LOSSES, SOFTMAX, Loss
+from antithetic.problem.penalties import GroupLasso
+from antithetic.stochastic import EXACT, SOLVERS
+from antithetic.stochastic.stopping import TARGETS
 
 _BALANCED = (
     "class_weight 'balanced' is not supported for partial_fit. In order to use 'balanced' weights,"
@@ -49,7 +64,126 @@ def has_probabilities(estimator: Any) -> bool:
     )
 
 
-class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type: ignore[misc]
+_SCHEDULES = {
+    "auto",
+    "inverse_time",
+    "constant",
+    "optimal",
+    "invscaling",
+    "adaptive",
+    "pa1",
+    "pa2",
+}
+
+
+class SGDEstimator(CallbackSupportMixin, LinearEstimator):  # type: ignore[misc]  # untyped
+    """What the classifier and the regressor share: allowed parameters, and how a fit goes."""
+
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
+        "penalty": [
+            StrOptions({"l2", "l1", "elasticnet"}),
+            GroupLasso,
+            HasMethods(["value", "prox"]),
+            None,
+        ],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
+        "fit_intercept": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left"), None],
+        "shuffle": ["boolean"],
+        "verbose": ["verbose"],
+        "epsilon": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "learning_rate": [StrOptions(_SCHEDULES)],
+        "eta0": [Interval(Real, 0, None, closed="neither")],
+        "power_t": [Interval(Real, None, None, closed="neither")],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "average": [
+            Interval(Integral, 0, None, closed="neither"),
+            "boolean",
+            StrOptions({"auto", "epoch", "linear"}),
+        ],
+        "order": [StrOptions({"auto", *ORDERS}), Order],
+        "solver": [StrOptions(set(SOLVERS))],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "decay": [Interval(Real, 0, None, closed="left"), None],
+        "stopping": [StrOptions({"objective", *TARGETS})],
+        "trace": [str, tuple, list, HasMethods(["of"]), None],
+    }
+    _advice: ClassVar[dict[tuple[str, Any], str]] = {("solver", "newton"): EXACT}
+
+    def _fit(self, problems: Problems, given: FitOptions, X_val: Any, y_val: Any) -> Self:
+        """Train on all rows, and set the attributes; on Ctrl-C, from the last complete epochs."""
+        setting, n = problems.setting, problems.parts.n_problems
+        given = given._replace(validation=self._read_validation(problems, X_val, y_val))
+        planned = plan_fit(problems, given, Earlier.of(self) if setting.warm_start else None)
+        if setting.verbose:
+            plan = planned.plan
+            print(f"{type(self).__name__}: {plan.order!r}, {plan.batch_size} a batch ({plan.why})")
+        jobs, shown = planned.jobs(), planned.shown.shown()
+
+        def reached() -> Fitted:
+            return Fitted(planned, [job.trained() for job in jobs])
+
+        with fit_context(self, shown, n if n > 1 else setting.max_iter, sequential=n == 1):
+            watch = watch_epochs(self, jobs, shown, lambda: reached().attributes())
+            try:
+                train_all(jobs, watch, setting.n_jobs, verbose=setting.verbose)
+            except KeyboardInterrupt:
+                so_far = reached()
+                if any(one.epochs for one in so_far.trained):
+                    self._write(so_far.attributes())
+                raise
+            fitted = reached()
+            self._write(fitted.attributes())
+        fitted.warn()
+        if self.power_t < 0:
+            warn(
+                "Negative values for `power_t` are deprecated in version 1.8 and will raise an"
+                " error in 1.10. Use values in the range [0.0, inf) instead.",
+                FutureWarning,
+            )
+        return self
+
+    def _read_validation(self, problems: Problems, X: Any, y: Any) -> TrainingData | None:
+        """Read the data to validate on, if there are any."""
+        if (X is None) != (y is None):
+            raise ValueError("X_val and y_val belong together; give both or neither")
+        if X is None:
+            return None
+        validation = self._read(X, y, None, reset=False)
+        if problems.parts.classes is None:
+            problems.setting.loss.check_targets(validation.y)
+        else:
+            check_known(problems.parts.classes, validation.y)
+        return validation
+
+    def _fit_chunk(self, problems: Problems, *, first: bool) -> Self:
+        """Make one pass over some rows, and set the attributes."""
+        if not problems.setting.has_steps:
+            raise ValueError(
+                f"solver={self.solver!r} needs all rows at once; use fit, or solver='sgd'"
+            )
+        earlier, weight = None if first else Earlier.of(self), problems.data.weight
+        if weight is None or weight.any():
+            planned = plan_chunk(problems, earlier, type(self).__name__)
+            self._write(train_chunk(planned).attributes())
+        elif first:
+            self._write(unseen(problems))
+        return self
+
+    def _write(self, attributes: dict[str, Any]) -> None:
+        """Set the attributes of a fit; steps that were found earlier are those of another."""
+        for name in ("eta0_", "decay_", "_kept"):
+            self.__dict__.pop(name, None)
+        self.__dict__.update(attributes)
+
+
+class SGDClassifier(LinearClassifierMixin, ClassifierMixin, SGDEstimator):  # type: ignore[misc]
     """Linear classifier fitted by SGD that chooses its steps and its batches.
 
     It extends scikit-learn's ``SGDClassifier``.
@@ -226,13 +360,12 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         name: (loss.name, loss.epsilon) for name, loss in LOSSES.items()
     }
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
-        **LinearSGD._parameter_constraints,
+        **SGDEstimator._parameter_constraints,
         "loss": [StrOptions({*LOSSES, SOFTMAX.name})],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_jobs": [Integral, None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
-    _splitter = StratifiedShuffleSplit
     _y_numeric = False
 
     def __init__(
@@ -346,12 +479,14 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         DivergenceError
             If the weights overflow. The estimator is then unchanged.
         """
-        self._check_parameters()
+        setting = SgdSetting.of(self)
         with self._unchanged_on_errors():
-            data = self._read(X, y, sample_weight, reset=True)
-            self._set_classes(classes_of(data.y), data.y)
-            self._fit(data, coef_init, intercept_init, table, strata, X_val, y_val)
-        return self
+            data = self._read(
+                X, y, sample_weight, reset=True, needs_moments=setting.centres_columns
+            )
+            problems = Problems(setting, self._parts(classes_of(data.y), data.y), data)
+            given = FitOptions(coef_init, intercept_init, table, strata)
+            return self._fit(problems, given, X_val, y_val)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
@@ -375,48 +510,36 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         self : object
         """
         first = not hasattr(self, "classes_")
-        self._check_parameters(for_partial_fit=first)
+        setting = SgdSetting.of(self, is_first_chunk=first)
         if self.class_weight == "balanced":
             raise ValueError(_BALANCED)
         with self._unchanged_on_errors():
-            self._go_on(X, y, classes, sample_weight, first)
-        return self
+            data = self._read(
+                X, y, sample_weight, reset=first, needs_moments=setting.centres_columns
+            )
+            known = self._all_classes(classes, first=first)
+            check_known(known, data.y)
+            problems = Problems(setting, self._parts(known, data.y), data)
+            return self._fit_chunk(problems, first=first or getattr(self, "coef_", None) is None)
 
-    def _go_on(self, X: Any, y: Any, classes: Any, sample_weight: Any, first: bool) -> None:
-        data = self._read(X, y, sample_weight, reset=first)
+    def _all_classes(self, classes: Any, *, first: bool) -> NDArray[Any]:
+        """Return the classes of all calls of partial_fit."""
         if first and classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
-        same = first or classes is None or np.array_equal(self.classes_, np.unique(classes))
-        if not same:
+        if first:
+            return np.unique(classes)
+        if not (classes is None or np.array_equal(self.classes_, np.unique(classes))):
             raise ValueError(
                 f"`classes={classes!r}` is not the same as on last call to partial_fit, was:"
                 f" {self.classes_!r}"
             )
-        classes = np.unique(classes) if first else self.classes_
-        check_known(classes, data.y)
-        self._set_classes(classes, data.y)
-        self._partial_fit(data, first or getattr(self, "coef_", None) is None)
+        return self.classes_
 
-    def _set_classes(self, classes: NDArray[Any], y: NDArray[Any]) -> None:
+    def _parts(self, classes: NDArray[Any], y: NDArray[Any]) -> OneVsRest:
+        """Set the classes, and return the problems that they are split into."""
         self.classes_ = check_classes(classes)
-        self._class_weights = weights_of_classes(self.class_weight, classes, y)
-
-    def _one_vs_rest(self) -> OneVsRest:
         kind = AllClasses if self.loss == SOFTMAX.name else OneVsRest
-        return kind(self.classes_, getattr(self, "_class_weights", None))
-
-    def _check_targets(self, y: NDArray[Any]) -> None:
-        check_known(self.classes_, y)
-
-    def _score(
-        self, data: TrainingData, target: NDArray[np.float64], coef: NDArray[Any], intercept: Any
-    ) -> float:
-        """Accuracy on one problem."""
-        if self.loss == SOFTMAX.name:
-            scores = data.X @ coef.reshape(len(intercept), -1).T + intercept
-            return float(np.average(scores.argmax(axis=1) == target, weights=data.weight))
-        right = (data.X @ coef + intercept > 0.0) == (target > 0.0)
-        return float(np.average(right, weights=data.weight))
+        return kind(classes, weights_of_classes(self.class_weight, classes, y))
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Distance of each row to the hyperplanes, times the norm of the weights.
@@ -482,7 +605,7 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, LinearSGD):  # type:
         return logarithms
 
 
-class SGDRegressor(RegressionPredictor, LinearSGD):  # type: ignore[misc]  # scikit-learn is untyped
+class SGDRegressor(RegressionPredictor, SGDEstimator):  # type: ignore[misc]  # untyped
     """Linear regression fitted by SGD that chooses its steps and its batches.
 
     It extends scikit-learn's ``SGDRegressor``.
@@ -647,10 +770,9 @@ class SGDRegressor(RegressionPredictor, LinearSGD):  # type: ignore[misc]  # sci
         if not loss.classification
     }
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
-        **LinearSGD._parameter_constraints,
+        **SGDEstimator._parameter_constraints,
         "loss": [StrOptions(set(loss_functions)), Loss],
     }
-    _splitter = ShuffleSplit
     _y_numeric = True
 
     def __init__(
@@ -759,11 +881,13 @@ class SGDRegressor(RegressionPredictor, LinearSGD):  # type: ignore[misc]  # sci
         DivergenceError
             If the weights overflow. The estimator is then unchanged.
         """
-        self._check_parameters()
+        setting = SgdSetting.of(self)
         with self._unchanged_on_errors():
-            data = self._read(X, y, sample_weight, reset=True)
-            self._fit(data, coef_init, intercept_init, table, strata, X_val, y_val)
-        return self
+            data = self._read(
+                X, y, sample_weight, reset=True, needs_moments=setting.centres_columns
+            )
+            given = FitOptions(coef_init, intercept_init, table, strata)
+            return self._fit(Problems(setting, OneVsRest(), data), given, X_val, y_val)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:
@@ -783,26 +907,12 @@ class SGDRegressor(RegressionPredictor, LinearSGD):  # type: ignore[misc]  # sci
         self : object
         """
         first = getattr(self, "coef_", None) is None
-        self._check_parameters(for_partial_fit=first)
+        setting = SgdSetting.of(self, is_first_chunk=first)
         with self._unchanged_on_errors():
-            self._partial_fit(self._read(X, y, sample_weight, reset=first), first)
-        return self
+            data = self._read(
+                X, y, sample_weight, reset=first, needs_moments=setting.centres_columns
+            )
+            return self._fit_chunk(Problems(setting, OneVsRest(), data), first=first)
 
-    def _one_vs_rest(self) -> OneVsRest:
-        return OneVsRest()
-
-    def _check_targets(self, y: NDArray[Any]) -> None:
-        """Refuse targets that the loss is not defined for."""
-        self._loss().check_targets(y)
-
-    def _score(
-        self, data: TrainingData, target: NDArray[np.float64], coef: NDArray[Any], intercept: float
-    ) -> float:
-        """R2, or the D2 of losses that scikit-learn's class does not have."""
-        loss, linear = self._loss(), data.X @ coef + intercept
-        if loss.name in LOSSES:
-            return float(r2_score(target, linear, sample_weight=data.weight))
-        return loss.deviance_share(target, linear.astype(np.float64), data.weight)
-
-    def _shape(self, coef: NDArray[Any]) -> NDArray[Any]:
-        return coef.reshape(-1)
+    def _loss(self) -> Loss:
+        return loss_of(self)

@@ -15,8 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from antithetic.stochastic.solver import Solution, State
-
 _WORTH = 0.25  # times as many columns as entries
 _FEW_ENTRIES = 4  # of a column, on average
 _SORTED = 16  # from this many on, sorting the entries is faster than marking columns
@@ -78,6 +76,13 @@ class Narrowed(NamedTuple):
     before: NDArray[Any] | None = None
     rest: float = 0.0
 
+    @classmethod
+    def around(cls, columns: UsedColumns, coef: NDArray[Any]) -> Narrowed:
+        """Narrow weights that plain steps with an L2 penalty continue from."""
+        some = coef[columns.used].astype(np.float64)
+        square = float(np.dot(coef, coef)) - float(some @ some)
+        return cls(columns, coef, float(np.sqrt(max(0.0, square))))
+
     def start(self) -> NDArray[Any]:
         """Weights to begin with."""
         if self.before is None:
@@ -95,15 +100,8 @@ class Narrowed(NamedTuple):
         wide[self.columns.used] = weights[:-1]
         return wide
 
-    def narrow_start(self, start: Any) -> Any:
-        """Narrow weights and intercept, or a state and what was kept of an earlier run."""
-        first, own = start
-        if isinstance(first, State):
-            return first._replace(coef=self.start()), own
-        return self.start(), own
-
     def widen_state(self, kept: dict[str, Any]) -> dict[str, Any]:
-        """Return what `keep` returns for a run, with the weights of all columns."""
+        """Return the state that is kept of a run, with the weights of all columns."""
         own = dict(kept["own"])
         if own["coef"] is not None:
             own["coef"] = self.widen(own["coef"])
@@ -113,29 +111,20 @@ class Narrowed(NamedTuple):
         return kept | {"coef": None if coef is None else self.widen(coef), "own": own}
 
 
-def widen_all(narrowed: Sequence[Narrowed | None], solutions: list[Solution]) -> NDArray[Any]:
+def widen_all(narrowed: Sequence[Narrowed] | None, coefs: list[NDArray[Any]]) -> NDArray[Any]:
     """Weights of all columns, one row per problem; untouched zeros cost nothing."""
-    coefs = [coef for coef, _ in solutions]
-    first = narrowed[0]
-    if first is None:
+    if narrowed is None:
         return np.array(coefs)
+    first = narrowed[0]
     if len(coefs) == 1:
         return first.widen(coefs[0])[np.newaxis]
     wide = np.zeros((len(coefs), first.columns.width), coefs[0].dtype)
     for row, one, coef in zip(wide, narrowed, coefs, strict=True):
-        assert one is not None
         if one.before is None:
             row[one.columns.used] = coef
         else:
             row[:] = one.widen(coef)
     return wide
-
-
-def from_weights(columns: UsedColumns, coef: NDArray[Any]) -> Narrowed:
-    """Narrow weights that plain steps with an L2 penalty continue from."""
-    some = coef[columns.used].astype(np.float64)
-    square = float(np.dot(coef, coef)) - float(some @ some)
-    return Narrowed(columns, coef, float(np.sqrt(max(0.0, square))))
 
 
 def _distinct(numbers: NDArray[Any]) -> NDArray[np.intp]:

@@ -137,7 +137,6 @@ def test_columns_are_found_either_way(monkeypatch, sorts):
     assert found.used.tolist() == USED.tolist()
     np.testing.assert_array_equal(found.narrow(wide()).toarray(), DENSE)
     assert UsedColumns.of(sparse.csr_array(DENSE)) is None
-    assert UsedColumns.of(DENSE) is None
     assert UsedColumns.of(sparse.csr_array((3, WIDE))).used.tolist() == [0]
 
 

@@ -94,20 +94,18 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):  # type: ignore[misc]  # 
         *,
         reset: bool,
         later: bool = False,
-        needs_moments: bool = False,
+        moments: bool = False,
     ) -> TrainingData:
         """Check data; with ``later``, the fit may check entries of the rows itself.
 
-        ``needs_moments`` says whether a fit of rows without weights begins with the moments of
-        their columns.
+        With ``moments``, a fit of rows without weights begins with the moments of their columns.
         """
         refuse_dates_and_masks(X, "X")
         refuse_indices(X, "X")
         refuse_dates_and_masks(y, "y")
         if not self._y_numeric:
             refuse_mixed_labels(y)
-        takes_moments = needs_moments and sample_weight is None
-        columns = checked_moments(X, y) if takes_moments else None
+        columns = checked_moments(X, y) if moments and sample_weight is None else None
         later = later and can_be_checked_later(X, y)
         checked = later or columns is not None or is_checked(X, y)
         if reset and checked:

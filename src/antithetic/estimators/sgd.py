@@ -29,15 +29,15 @@ from antithetic.estimators.one_vs_rest import (
 from antithetic.estimators.sgd_fit import (
     Earlier,
     FitOptions,
-    Fitted,
     Problems,
+    SgdResult,
     plan_chunk,
     plan_fit,
     train_all,
     train_chunk,
     unseen,
 )
-from antithetic.estimators.sgd_setting import SgdSetting, loss_of
+from antithetic.estimators.sgd_setting import SCHEDULES, SgdSetting, loss_of
 from antithetic.orders import Order
 from antithetic.orders.order import ORDERS
 from antithetic.pairing import AntitheticTable
@@ -64,18 +64,6 @@ def has_probabilities(estimator: Any) -> bool:
     )
 
 
-_SCHEDULES = {
-    "auto",
-    "inverse_time",
-    "constant",
-    "optimal",
-    "invscaling",
-    "adaptive",
-    "pa1",
-    "pa2",
-}
-
-
 class SGDEstimator(CallbackSupportMixin, LinearEstimator):  # type: ignore[misc]  # untyped
     """What the classifier and the regressor share: allowed parameters, and how a fit goes."""
 
@@ -95,7 +83,7 @@ class SGDEstimator(CallbackSupportMixin, LinearEstimator):  # type: ignore[misc]
         "verbose": ["verbose"],
         "epsilon": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
-        "learning_rate": [StrOptions(_SCHEDULES)],
+        "learning_rate": [StrOptions(SCHEDULES)],
         "eta0": [Interval(Real, 0, None, closed="neither")],
         "power_t": [Interval(Real, None, None, closed="neither")],
         "early_stopping": ["boolean"],
@@ -116,18 +104,82 @@ class SGDEstimator(CallbackSupportMixin, LinearEstimator):  # type: ignore[misc]
     }
     _advice: ClassVar[dict[tuple[str, Any], str]] = {("solver", "newton"): EXACT}
 
-    def _fit(self, problems: Problems, given: FitOptions, X_val: Any, y_val: Any) -> Self:
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        coef_init: Any = None,
+        intercept_init: Any = None,
+        sample_weight: Any = None,
+        *,
+        table: AntitheticTable | None = None,
+        strata: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. C-contiguous float64 and float32 arrays, memory maps included, and CSR matrices
+            of these types are not copied.
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes, or numbers for a regression.
+        coef_init : array-like of the shape of ``coef_``, default=None
+            Initial weights.
+        intercept_init : array-like of the shape of ``intercept_``, default=None
+            Initial intercepts.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, multiplied with ``class_weight`` if there is one.
+        table : AntitheticTable, default=None
+            A table made for these rows by :func:`antithetic.pair`; it is used if ``order``
+            has no ``pairs``. Cross-validation cuts it to each fold's rows. With more than two
+            classes it is used for those where it lowers the variance.
+        strata : array-like of shape (n_samples,), default=None
+            Your own labels for ``order="stratified"``: a batch has rows of each.
+            Cross-validation cuts them to each fold's rows.
+        X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
+            Rows to validate on; their score after each epoch is in ``history_``, and
+            ``early_stopping`` uses it.
+        y_val : array-like of shape (n_val,), default=None
+            Their labels or numbers.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. After Ctrl-C it holds the last complete epoch.
+
+        Raises
+        ------
+        DivergenceError
+            If the weights overflow. The estimator is then unchanged.
+        """
+        setting = SgdSetting.of(self)
+        with self._unchanged_on_errors():
+            data = self._read(X, y, sample_weight, reset=True, moments=setting.centres_columns)
+            problems = Problems(setting, self._parts(data.y), data)
+            validation = self._read_validation(problems, X_val, y_val)
+            given = FitOptions(coef_init, intercept_init, table, strata, validation)
+            self._fit(problems, given)
+        return self
+
+    def _parts(self, y: NDArray[Any]) -> OneVsRest:
+        """Return the problems that targets are split into."""
+        raise NotImplementedError
+
+    def _fit(self, problems: Problems, given: FitOptions) -> None:
         """Train on all rows, and set the attributes; on Ctrl-C, from the last complete epochs."""
         setting, n = problems.setting, problems.parts.n_problems
-        given = given._replace(validation=self._read_validation(problems, X_val, y_val))
         planned = plan_fit(problems, given, Earlier.of(self) if setting.warm_start else None)
         if setting.verbose:
             plan = planned.plan
             print(f"{type(self).__name__}: {plan.order!r}, {plan.batch_size} a batch ({plan.why})")
         jobs, shown = planned.jobs(), planned.shown.shown()
 
-        def reached() -> Fitted:
-            return Fitted(planned, [job.trained() for job in jobs])
+        def reached() -> SgdResult:
+            return SgdResult(planned, [job.trained() for job in jobs])
 
         with fit_context(self, shown, n if n > 1 else setting.max_iter, sequential=n == 1):
             watch = watch_epochs(self, jobs, shown, lambda: reached().attributes())
@@ -147,7 +199,6 @@ class SGDEstimator(CallbackSupportMixin, LinearEstimator):  # type: ignore[misc]
                 " error in 1.10. Use values in the range [0.0, inf) instead.",
                 FutureWarning,
             )
-        return self
 
     def _read_validation(self, problems: Problems, X: Any, y: Any) -> TrainingData | None:
         """Read the data to validate on, if there are any."""
@@ -428,67 +479,6 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, SGDEstimator):  # ty
         self.trace = trace
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        coef_init: Any = None,
-        intercept_init: Any = None,
-        sample_weight: Any = None,
-        *,
-        table: AntitheticTable | None = None,
-        strata: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-    ) -> SGDClassifier:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. C-contiguous float64 and float32 arrays, memory maps included, and CSR matrices
-            of these types are not copied.
-        y : array-like of shape (n_samples,)
-            Labels, of at least two classes.
-        coef_init : array-like of shape (1, n_features) or (n_classes, n_features), default=None
-            Initial weights.
-        intercept_init : array-like of shape (1,) or (n_classes,), default=None
-            Initial intercepts.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, multiplied with ``class_weight``.
-        table : AntitheticTable, default=None
-            A table made for these rows by :func:`antithetic.pair`; it is used if ``order``
-            has no ``pairs``. Cross-validation cuts it to each fold's rows. With more than two
-            classes it is used for those where it lowers the variance.
-        strata : array-like of shape (n_samples,), default=None
-            Your own labels for ``order="stratified"``: a batch has rows of each.
-            Cross-validation cuts them to each fold's rows.
-        X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
-            Rows to validate on; their score after each epoch is in ``history_``, and
-            ``early_stopping`` uses it.
-        y_val : array-like of shape (n_val,), default=None
-            Their labels.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator. After Ctrl-C it holds the last complete epoch.
-
-        Raises
-        ------
-        DivergenceError
-            If the weights overflow. The estimator is then unchanged.
-        """
-        setting = SgdSetting.of(self)
-        with self._unchanged_on_errors():
-            data = self._read(
-                X, y, sample_weight, reset=True, needs_moments=setting.centres_columns
-            )
-            problems = Problems(setting, self._parts(classes_of(data.y), data.y), data)
-            given = FitOptions(coef_init, intercept_init, table, strata)
-            return self._fit(problems, given, X_val, y_val)
-
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
     ) -> SGDClassifier:
@@ -514,12 +504,10 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, SGDEstimator):  # ty
         if self.class_weight == "balanced":
             raise ValueError(_BALANCED)
         with self._unchanged_on_errors():
-            data = self._read(
-                X, y, sample_weight, reset=first, needs_moments=setting.centres_columns
-            )
+            data = self._read(X, y, sample_weight, reset=first, moments=setting.centres_columns)
             known = self._all_classes(classes, first=first)
             check_known(known, data.y)
-            problems = Problems(setting, self._parts(known, data.y), data)
+            problems = Problems(setting, self._parts(data.y, known), data)
             return self._fit_chunk(problems, first=first or getattr(self, "coef_", None) is None)
 
     def _all_classes(self, classes: Any, *, first: bool) -> NDArray[Any]:
@@ -535,8 +523,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, SGDEstimator):  # ty
             )
         return self.classes_
 
-    def _parts(self, classes: NDArray[Any], y: NDArray[Any]) -> OneVsRest:
-        """Set the classes, and return the problems that they are split into."""
+    def _parts(self, y: NDArray[Any], classes: NDArray[Any] | None = None) -> OneVsRest:
+        """Set the classes, by default those of the labels, and return the problems of them."""
+        classes = classes_of(y) if classes is None else classes
         self.classes_ = check_classes(classes)
         kind = AllClasses if self.loss == SOFTMAX.name else OneVsRest
         return kind(classes, weights_of_classes(self.class_weight, classes, y))
@@ -831,65 +820,6 @@ class SGDRegressor(RegressionPredictor, SGDEstimator):  # type: ignore[misc]  # 
         self.trace = trace
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        coef_init: Any = None,
-        intercept_init: Any = None,
-        sample_weight: Any = None,
-        *,
-        table: AntitheticTable | None = None,
-        strata: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-    ) -> SGDRegressor:
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. C-contiguous float64 and float32 arrays, memory maps included, and CSR matrices
-            of these types are not copied.
-        y : array-like of shape (n_samples,)
-            Numbers.
-        coef_init : array-like of shape (n_features,), default=None
-            Initial weights.
-        intercept_init : array-like of shape (1,), default=None
-            Initial intercepts.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-        table : AntitheticTable, default=None
-            A table made for these rows by :func:`antithetic.pair`; it is used if ``order``
-            has no ``pairs``. Cross-validation cuts it to each fold's rows.
-        strata : array-like of shape (n_samples,), default=None
-            Your own labels for ``order="stratified"``: a batch has rows of each.
-            Cross-validation cuts them to each fold's rows.
-        X_val : {array-like, sparse matrix} of shape (n_val, n_features), default=None
-            Rows to validate on; their score after each epoch is in ``history_``, and
-            ``early_stopping`` uses it.
-        y_val : array-like of shape (n_val,), default=None
-            Their targets.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator. After Ctrl-C it holds the last complete epoch.
-
-        Raises
-        ------
-        DivergenceError
-            If the weights overflow. The estimator is then unchanged.
-        """
-        setting = SgdSetting.of(self)
-        with self._unchanged_on_errors():
-            data = self._read(
-                X, y, sample_weight, reset=True, needs_moments=setting.centres_columns
-            )
-            given = FitOptions(coef_init, intercept_init, table, strata)
-            return self._fit(Problems(setting, OneVsRest(), data), given, X_val, y_val)
-
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> SGDRegressor:
         """Make one pass over the given rows, starting from the current model.
 
@@ -909,10 +839,11 @@ class SGDRegressor(RegressionPredictor, SGDEstimator):  # type: ignore[misc]  # 
         first = getattr(self, "coef_", None) is None
         setting = SgdSetting.of(self, is_first_chunk=first)
         with self._unchanged_on_errors():
-            data = self._read(
-                X, y, sample_weight, reset=first, needs_moments=setting.centres_columns
-            )
-            return self._fit_chunk(Problems(setting, OneVsRest(), data), first=first)
+            data = self._read(X, y, sample_weight, reset=first, moments=setting.centres_columns)
+            return self._fit_chunk(Problems(setting, self._parts(data.y), data), first=first)
+
+    def _parts(self, y: NDArray[Any]) -> OneVsRest:  # noqa: ARG002
+        return OneVsRest()
 
     def _loss(self) -> Loss:
         return loss_of(self)

@@ -1,7 +1,7 @@
 """One fit, or one chunk, of an SGD estimator: planned, trained, and turned into attributes.
 
 `plan_fit` and `plan_chunk` decide what a setting leaves open, `train_all` trains the problems, one
-job each, and `Fitted` turns what they reached into attributes.
+job each, and `SgdResult` turns what they reached into attributes.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class FitOptions(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """What a model holds of its earlier fits: public attributes, and what `Fitted` kept."""
+    """What a model holds of its earlier fits: public attributes, and what `SgdResult` kept."""
 
     coef: NDArray[Any]
     intercept: NDArray[Any]
@@ -258,8 +258,7 @@ def _first_intercepts(
 # ---- what is decided before the first step
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlannedFit:
+class PlannedFit(NamedTuple):
     """The problems of a fit or of a chunk, and everything that was decided about them.
 
     Attributes
@@ -276,9 +275,9 @@ class PlannedFit:
         Steps that are known from earlier calls.
     before : Moments or None
         What known steps were made for.
-    validation : TrainingData or None
     narrowed : list of Narrowed or None
         How weights of all columns are made; None if all columns take part.
+    validation : TrainingData or None
     is_chunk : bool
         Whether this is one pass, which is not recorded, rather than a fit.
     has_outliers : bool
@@ -292,57 +291,23 @@ class PlannedFit:
     moments: Moments | None
     known: list[Schedule] | None
     before: Moments | None = None
-    validation: TrainingData | None = None
     narrowed: list[Narrowed] | None = None
+    validation: TrainingData | None = None
     is_chunk: bool = False
     has_outliers: bool = False
 
     def jobs(self) -> list[Job]:
-        """Return one job per problem, which is made when its turn comes."""
-        setting, _, data = self.problems
+        """Return one job per problem."""
+        setting, began = self.problems.setting, time.perf_counter()
+        epochs = 1 if self.is_chunk else setting.max_iter
         seeds = _seeds_of(setting.random_state, len(self.starts))
-        epochs, began = 1 if self.is_chunk else setting.max_iter, time.perf_counter()
-        firsts = [(start.coef.astype(data.X.dtype), start.intercept) for start in self.starts]
-        return [
-            Job(partial(self.run, number, seeds[number]), first, epochs, began)
-            for number, first in enumerate(firsts)
-        ]
+        return [Job(self, number, seed, epochs, began) for number, seed in enumerate(seeds)]
 
-    def run(self, number: int, seed: int) -> tuple[Spec, Run]:
-        """Begin the run of a problem."""
-        setting, problem = self.problems.setting, self.problems.at(number)
-        steps, preconditioner, measures = setting.steps, None, self._measures(number)
-        if isinstance(steps, Auto) and self.moments is not None:
-            steps = Auto(steps.decay, precondition=True)
-            preconditioner = find_preconditioner(problem, self.moments)
-        if isinstance(steps, Adaptive) and self.is_chunk:
-            steps = Constant(steps.eta0)  # nothing is watched that could lower them
-        has_threads = setting.n_jobs is not None and setting.loss.has_classes
-        spec = make_spec(
-            problem,
-            problem.y,
-            order=_order_of_problem(self.plan.order, self.problems.parts, problem, number),
-            solver=setting.solver,
-            steps=steps,
-            batch_size=self.plan.batch_size,
-            average=self.plan.average,
-            stop=None if self.is_chunk else setting.stop,
-            trace=measures,
-            watch=not self.is_chunk and setting.solver != "sdca",
-            seed=seed,
-            steepest=np.inf if setting.is_auto else _STEEPEST,
-            noise=self.plan.noise,
-            threads=threads_of(setting.n_jobs) if has_threads else None,
-            preconditioner=preconditioner,
-            estimates_gap=not self.is_chunk and setting.estimates_gap,
-        )
-        known = self.known[number] if self.known else None
-        return spec, _begin(spec, self.starts[number], known, self.before)
-
-    def _measures(self, number: int) -> tuple[Measure, ...]:
+    def measures(self, number: int) -> tuple[Measure, ...]:
+        """Return what is recorded of a problem."""
+        setting, parts, _ = self.problems
         if self.is_chunk:
             return ()
-        setting, parts, _ = self.problems
         if self.validation is None:
             return setting.measures
         target = parts.target(self.validation.y, number)
@@ -366,17 +331,14 @@ def plan_fit(problems: Problems, given: FitOptions, earlier: Earlier | None) -> 
     shown, problems = data, problems._replace(data=data)
     if given.coef is None and given.intercept is None and earlier is None:
         starts = _first_intercepts(problems, starts, whole=True)
-    columns, narrowed = _columns_of_fit(problems, order, starts), None
-    if columns is not None:
-        narrowed = [Narrowed(columns)] * len(starts)
-        problems, starts = _narrow(problems, starts, narrowed)
-        if validation is not None:
-            validation = validation._replace(X=validation.X[:, columns.used])
+    problems, starts, narrowed = _narrow(problems, order, starts, whole=True)
+    if narrowed is not None and validation is not None:
+        validation = validation._replace(X=validation.X[:, narrowed[0].columns.used])
     plan = _make_plan(problems, order, table, epochs=setting.max_iter, whole=True)
     _check_data(problems, plan.order)
-    moments = _moments(problems, plan, whole=not has_rare_columns(problems.data.X))
+    moments = _moments(problems, plan, whole=True)
     known = None if earlier is None else earlier.steps(problems, plan.noise, moments)
-    return PlannedFit(problems, shown, plan, starts, moments, known, None, validation, narrowed)
+    return PlannedFit(problems, shown, plan, starts, moments, known, None, narrowed, validation)
 
 
 def plan_chunk(problems: Problems, earlier: Earlier | None, owner: str) -> PlannedFit:
@@ -389,30 +351,46 @@ def plan_chunk(problems: Problems, earlier: Earlier | None, owner: str) -> Plann
     else:
         starts = earlier.starts(parts, d, owner)
     order = _order_given(problems, None, None)
-    columns, narrowed = _columns_of_chunk(problems, order), None
-    if columns is not None:
-        narrowed = [Narrowed.around(columns, start.last_coef) for start in starts]
-        problems, starts = _narrow(problems, starts, narrowed)
+    problems, starts, narrowed = _narrow(problems, order, starts, whole=False)
     plan = _make_plan(problems, order, None, epochs=1, whole=False)
-    moments, before, outliers = _moments(problems, plan), None, False
+    moments, before, outliers = _moments(problems, plan, whole=False), None, False
     if earlier is not None and earlier.kept.get("moments") is not None:
         before = Moments(**earlier.kept["moments"])
         if moments is not None:
             moments, outliers = before.without_outliers(moments)
     known = None if earlier is None else earlier.steps(problems, plan.noise, moments)
-    about = (problems, data, plan, starts, moments, known, before, None, narrowed)
+    about = (problems, data, plan, starts, moments, known, before, narrowed)
     return PlannedFit(*about, is_chunk=True, has_outliers=outliers)
 
 
 def _narrow(
-    problems: Problems, starts: list[StartPoint], narrowed: list[Narrowed]
-) -> tuple[Problems, list[StartPoint]]:
-    """Leave out the columns without entries."""
+    problems: Problems, order: Order | None, starts: list[StartPoint], *, whole: bool
+) -> tuple[Problems, list[StartPoint], list[Narrowed] | None]:
+    """Leave out columns without entries, and say how to make weights of all columns again.
+
+    A fit can do so if it begins with zeros, a chunk if it takes plain steps with an L2 penalty.
+    Tables, and orders and measures of the user's own, may look at all columns.
+    """
+    (setting, _, data), every = problems, (problems, starts, None)
+    penalty, loss = setting.penalty, setting.loss
+    if not (sparse.issparse(data.X) and isinstance(penalty, ElasticNet)) or loss.has_classes:
+        return every
+    if whole:
+        ours = all(is_ours(one) and one.name != "distance" for one in setting.measures)
+        can = ours and (order is None or order.pairs is None)
+    else:
+        plain = setting.solver == "sgd" and setting.average in ("auto", False)
+        can = plain and penalty.l1 == 0.0
+    columns = UsedColumns.of(data.X) if can and (order is None or is_ours(order)) else None
+    if columns is None or (whole and any(start.coef.any() for start in starts)):
+        return every
+    if whole:
+        narrowed = [Narrowed(columns)] * len(starts)
+    else:
+        narrowed = [Narrowed.around(columns, start.last_coef) for start in starts]
     starts = [start.at(one.start()) for start, one in zip(starts, narrowed, strict=True)]
-    X = narrowed[0].columns.narrow(
-        problems.data.X, extra=len(starts[0].coef) - len(narrowed[0].columns.used)
-    )
-    return problems._replace(data=problems.data._replace(X=X)), starts
+    data = data._replace(X=columns.narrow(data.X, extra=0 if whole else 1))
+    return problems._replace(data=data), starts, narrowed
 
 
 def _order_given(problems: Problems, table: AntitheticTable | None, strata: Any) -> Order | None:
@@ -497,38 +475,6 @@ def _split(problems: Problems) -> tuple[NDArray[np.intp], TrainingData]:
     return train, validation
 
 
-def _columns_of_fit(
-    problems: Problems, order: Order | None, starts: list[StartPoint]
-) -> UsedColumns | None:
-    """Columns that take part in a fit; None for all of them.
-
-    Tables, and orders and measures of the user's own, may look at all columns.
-    """
-    setting, _, data = problems
-    if not sparse.issparse(data.X) or setting.loss.has_classes:
-        return None
-    if not isinstance(setting.penalty, ElasticNet):
-        return None
-    if order is not None and (order.pairs is not None or not is_ours(order)):
-        return None
-    if not all(is_ours(one) and one.name != "distance" for one in setting.measures):
-        return None
-    columns = UsedColumns.of(data.X)
-    return None if columns is None or any(start.coef.any() for start in starts) else columns
-
-
-def _columns_of_chunk(problems: Problems, order: Order | None) -> UsedColumns | None:
-    """Columns that take part in a chunk of plain steps with an L2 penalty; None for all of them."""
-    setting, _, data = problems
-    if not sparse.issparse(data.X) or setting.loss.has_classes:
-        return None
-    plain = setting.solver == "sgd" and setting.average in ("auto", False)
-    penalty = isinstance(setting.penalty, ElasticNet) and setting.penalty.l1 == 0.0
-    if not (plain and penalty and (order is None or is_ours(order))):
-        return None
-    return UsedColumns.of(data.X)
-
-
 def _make_plan(
     problems: Problems,
     order: Order | None,
@@ -596,7 +542,7 @@ def _check_data(problems: Problems, order: Order) -> None:
             )
 
 
-def _moments(problems: Problems, plan: Plan, *, whole: bool = False) -> Moments | None:
+def _moments(problems: Problems, plan: Plan, *, whole: bool) -> Moments | None:
     """Moments of the columns; None for steps in the original columns.
 
     Sparse rows are centred if these are all rows, and a trial on some of them shows that it pays.
@@ -607,6 +553,8 @@ def _moments(problems: Problems, plan: Plan, *, whole: bool = False) -> Moments 
         return None
     is_sparse = sparse.issparse(data.X)
     if is_sparse and not (whole and penalty.l1 == 0.0 and plan.average in (False, "epoch")):
+        return None
+    if is_sparse and has_rare_columns(data.X):
         return None
     if data.columns is not None and parts.weights is None:
         return data.columns
@@ -740,12 +688,11 @@ class TrainedProblem:
         return len(self.history["epoch"])
 
     @classmethod
-    def without_steps(
-        cls, solution: Solution, earlier: tuple[State, Any] | None = None
-    ) -> TrainedProblem:
+    def before(cls, start: StartPoint, kind: np.dtype[Any]) -> TrainedProblem:
         """Return a problem that is still where it started."""
-        state, own = earlier or (None, None)
-        return cls(solution, state, own, {"epoch": np.arange(0), "seconds": np.empty(0)})
+        state, own = start.earlier or (None, None)
+        history = {"epoch": np.arange(0), "seconds": np.empty(0)}
+        return cls((start.coef.astype(kind), start.intercept), state, own, history)
 
     @classmethod
     def of(cls, spec: Spec, run: Run, began: float, gap: Gap = NO_GAP) -> TrainedProblem:
@@ -772,12 +719,8 @@ class Job:
 
     Attributes
     ----------
-    begin : callable
-        Makes the spec and the run when its turn comes; its labels, weights and tables are dropped
-        when it is done.
-    first : tuple of ndarray and float
-        Weights and intercept before it.
-    most_epochs : int
+    planned : PlannedFit
+    number, seed, most_epochs : int
     began : float
         When the fit began, by ``time.perf_counter``.
     reached : tuple of Spec and Run, TrainedProblem or None
@@ -785,11 +728,45 @@ class Job:
         before the first epoch.
     """
 
-    begin: Callable[[], tuple[Spec, Run]]
-    first: Solution
+    planned: PlannedFit
+    number: int
+    seed: int
     most_epochs: int
     began: float
     reached: tuple[Spec, Run] | TrainedProblem | None = None
+
+    def begin(self) -> tuple[Spec, Run]:
+        """Return the problem's run; its labels, weights and tables are dropped when it is done."""
+        planned, number = self.planned, self.number
+        plan, setting, problem = planned.plan, planned.problems.setting, planned.problems.at(number)
+        steps, preconditioner = setting.steps, None
+        if isinstance(steps, Auto) and planned.moments is not None:
+            steps = Auto(steps.decay, precondition=True)
+            preconditioner = find_preconditioner(problem, planned.moments)
+        if isinstance(steps, Adaptive) and planned.is_chunk:
+            steps = Constant(steps.eta0)  # nothing is watched that could lower them
+        has_threads = setting.n_jobs is not None and setting.loss.has_classes
+        spec = make_spec(
+            problem,
+            problem.y,
+            order=_order_of_problem(plan.order, planned.problems.parts, problem, number),
+            solver=setting.solver,
+            steps=steps,
+            batch_size=plan.batch_size,
+            average=plan.average,
+            stop=None if planned.is_chunk else setting.stop,
+            trace=planned.measures(number),
+            watch=not planned.is_chunk and setting.solver != "sdca",
+            seed=self.seed,
+            steepest=np.inf if setting.is_auto else _STEEPEST,
+            noise=plan.noise,
+            threads=threads_of(setting.n_jobs) if has_threads else None,
+            preconditioner=preconditioner,
+            estimates_gap=not planned.is_chunk and setting.estimates_gap,
+            is_checked=True,
+        )
+        known = planned.known[number] if planned.known else None
+        return spec, _begin(spec, planned.starts[number], known, planned.before)
 
     @property
     def is_over(self) -> bool:
@@ -802,12 +779,11 @@ class Job:
         """Return what it has reached, while it and others go on."""
         reached = self.reached
         if reached is None:
-            return TrainedProblem.without_steps(self.first)
-        return (
-            reached
-            if isinstance(reached, TrainedProblem)
-            else TrainedProblem.of(*reached, self.began)
-        )
+            start, X = self.planned.starts[self.number], self.planned.problems.data.X
+            return TrainedProblem.before(start, X.dtype)
+        if isinstance(reached, TrainedProblem):
+            return reached
+        return TrainedProblem.of(*reached, self.began)
 
 
 Watch = Callable[[Job], bool] | None  # None: not watched
@@ -903,23 +879,20 @@ def unseen(problems: Problems) -> dict[str, Any]:
     return {**weights_of(parts, solutions), "t_": 1, "n_iter_": 0}
 
 
-def train_chunk(planned: PlannedFit) -> Fitted:
+def train_chunk(planned: PlannedFit) -> SgdResult:
     """Make one pass; a class whose rows all have weight zero saw nothing, and stays as it was."""
-    trained = []
-    for number, (job, start) in enumerate(zip(planned.jobs(), planned.starts, strict=True)):
-        _, weight = planned.problems.targets(number)
+    jobs = planned.jobs()
+    for job in jobs:
+        _, weight = planned.problems.targets(job.number)
         if weight is None or weight.any():
             train_job(job)
-            trained.append(job.trained())
-        else:
-            trained.append(TrainedProblem.without_steps(job.first, start.earlier))
-    return Fitted(planned, trained)
+    return SgdResult(planned, [job.trained() for job in jobs])
 
 
 # ---- from results to attributes
 
 
-class Fitted(NamedTuple):
+class SgdResult(NamedTuple):
     """What the problems of a fit have reached."""
 
     planned: PlannedFit
@@ -1020,7 +993,8 @@ def weights_of(
         ((flat, constants),) = solutions
         coef = parts.public(flat.reshape(parts.n_classes, -1)).copy()  # the user's to change
         return {"coef_": coef, "intercept_": parts.public(constants).astype(coef.dtype)}
-    coef = widen_all(narrowed, [coef for coef, _ in solutions])
+    coefs = [coef for coef, _ in solutions]
+    coef = np.array(coefs) if narrowed is None else widen_all(narrowed, coefs)
     if parts.classes is None:
         coef = coef.reshape(-1)
     return {"coef_": coef, "intercept_": _as_type([one for _, one in solutions], coef.dtype)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from antithetic.orders import Order
 from antithetic.orders.order import ORDERS, read_order
-from antithetic.problem.losses import SOFTMAX, Loss, get_loss
+from antithetic.problem.losses import ALL_LOSSES, SOFTMAX, Loss
 from antithetic.problem.penalties import ElasticNet, GroupLasso, OwnPenalty, Penalty
 from antithetic.stochastic import SOLVERS
 from antithetic.stochastic.solver import Choice
@@ -26,12 +26,8 @@ from antithetic.stochastic.steps import (
 from antithetic.stochastic.stopping import Stalled, Stop, Target
 from antithetic.stochastic.trace import Measure, check_measures, measures_of
 
-_WITH_ETA0: dict[str, type[Constant]] = {
-    "constant": Constant,
-    "adaptive": Adaptive,
-    "pa1": PA1,
-    "pa2": PA2,
-}
+_WITH_ETA0 = {"constant": Constant, "adaptive": Adaptive, "pa1": PA1, "pa2": PA2}
+SCHEDULES = {"auto", "inverse_time", "invscaling", "optimal", *_WITH_ETA0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,34 +36,16 @@ class SgdSetting:
 
     Attributes
     ----------
-    loss : Loss
     penalty : Penalty or GroupLasso
         The latter needs the number of features, see `penalty_on`.
-    alpha : float
-    fit_intercept : bool
-    solver : str
-    has_steps : bool
-        Whether the solver steps along gradients of batches.
     order : Order or None
-        None if it is chosen automatically.
-    shuffle : bool
-    steps : Steps
+        None if it is chosen automatically, and so is a ``batch_size`` of None.
     is_auto : bool
         Whether steps are found from the data.
-    batch_size : int or None
-        None if it is chosen automatically.
-    average : bool, int or str
-    stop : Stop
+    has_steps : bool
+        Whether the solver steps along gradients of batches.
     measures : tuple of Measure
         What is recorded besides the running objective.
-    tol : float or None
-    max_iter : int
-    early_stopping : bool
-    validation_fraction : float
-    warm_start : bool
-    random_state : int, RandomState instance or None
-    n_jobs : int or None
-    verbose : bool
     """
 
     loss: Loss
@@ -137,20 +115,12 @@ class SgdSetting:
             n_jobs=getattr(model, "n_jobs", None),
             verbose=bool(model.verbose),
         )
+        kind: Any = penalty  # which does not depend on the number of features
+        if isinstance(penalty, GroupLasso):
+            kind = GroupLasso([[0]]).on(1, setting.alpha)
         average = model.average != "auto" and model.average
         check_choice(
-            Choice(
-                setting.solver,
-                order,
-                # which kind of penalty it is does not depend on the number of features
-                GroupLasso([[0]]).on(1, setting.alpha)
-                if isinstance(penalty, GroupLasso)
-                else penalty,
-                loss,
-                steps,
-                average,
-                setting.fit_intercept,
-            )
+            Choice(setting.solver, order, kind, loss, steps, average, setting.fit_intercept)
         )
         check_measures(measures, setting.solver, order)
         return setting
@@ -180,7 +150,7 @@ def loss_of(model: Any) -> Loss:
         return model.loss
     if model.loss == SOFTMAX.name:
         return SOFTMAX
-    return get_loss(model.loss).with_epsilon(float(model.epsilon))
+    return ALL_LOSSES[model.loss].with_epsilon(float(model.epsilon))
 
 
 def _penalty_of(model: Any) -> Penalty | GroupLasso:

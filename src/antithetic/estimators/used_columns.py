@@ -36,8 +36,8 @@ class UsedColumns(NamedTuple):
 
     @classmethod
     def of(cls, X: Any) -> UsedColumns | None:
-        """Find them; None if most columns have entries, or X is dense."""
-        if not sparse.issparse(X) or X.shape[1] < _WORTH * max(1, X.nnz):
+        """Find them in sparse rows; None if most columns have entries."""
+        if X.shape[1] < _WORTH * max(1, X.nnz):
             return None
         if X.shape[1] > _SORTED * X.nnz:
             used = _distinct(X.indices)
@@ -111,10 +111,8 @@ class Narrowed(NamedTuple):
         return kept | {"coef": None if coef is None else self.widen(coef), "own": own}
 
 
-def widen_all(narrowed: Sequence[Narrowed] | None, coefs: list[NDArray[Any]]) -> NDArray[Any]:
+def widen_all(narrowed: Sequence[Narrowed], coefs: list[NDArray[Any]]) -> NDArray[Any]:
     """Weights of all columns, one row per problem; untouched zeros cost nothing."""
-    if narrowed is None:
-        return np.array(coefs)
     first = narrowed[0]
     if len(coefs) == 1:
         return first.widen(coefs[0])[np.newaxis]
@@ -135,7 +133,7 @@ def _distinct(numbers: NDArray[Any]) -> NDArray[np.intp]:
 
 def has_rare_columns(X: Any) -> bool:
     """Whether sparse columns have too few entries for meaningful means and spreads."""
-    return bool(sparse.issparse(X) and X.nnz < _FEW_ENTRIES * X.shape[1])
+    return bool(X.nnz < _FEW_ENTRIES * X.shape[1])
 
 
 def is_ours(part: object) -> bool:

@@ -85,7 +85,7 @@ class Loss:
     @property
     def is_smooth(self) -> bool:
         """Whether it has a slope everywhere, and so :meth:`curvature` says how that changes."""
-        return math.isfinite(self.largest_curvature) or self.has_log_link
+        return math.isfinite(self.largest_curvature) or self.code == TWEEDIE
 
     @property
     def concordance(self) -> float:

@@ -171,10 +171,11 @@ class Problem:
     def objectives_of(self, one: _Solution, other: _Solution) -> tuple[float, float]:
         """Objectives of two solutions, in one visit to the rows."""
         kind, loss = self.X.dtype, (self.loss.code, self.loss.epsilon)
-        first, second = (np.ascontiguousarray(coef, kind) for coef, _ in (one, other))
-        totals = self.rows.losses_at(self.targets, *loss, first, one[1], second, other[1])
-        own, others = (total / self.n for total in totals)
-        return own + self.penalty.value(one[0]), others + self.penalty.value(other[0])
+        first = np.ascontiguousarray(one[0], kind)
+        second = np.ascontiguousarray(other[0], kind)
+        own, others = self.rows.losses_at(self.targets, *loss, first, one[1], second, other[1])
+        n, value = len(self.y), self.penalty.value
+        return own / n + value(one[0]), others / n + value(other[0])
 
     def mean_loss(self, predictions: NDArray[np.float64]) -> float:
         """Weighted mean loss of the given predictions, shape (n,)."""

@@ -260,7 +260,8 @@ def make_sgd(
 
 def points_to_average(problem: Problem) -> int:
     """Most points of an epoch: rows per feature, which cost one entry per row, within bounds."""
-    return min(max(problem.n // problem.d, _LEAST_POINTS), _MOST_POINTS)
+    n, d = problem.X.shape
+    return min(max(int(n // d), _LEAST_POINTS), _MOST_POINTS)
 
 
 def refuses(choice: Choice) -> str | None:

@@ -124,21 +124,22 @@ def make_spec(
     threads: int | None = None,
     preconditioner: Preconditioner | None = None,
     estimates_gap: bool = False,
+    is_checked: bool = False,
 ) -> Spec:
-    """Check that the choices can be combined, and combine them.
+    """Check that the choices can be combined, unless that ``is_checked``, and combine them.
 
     With ``watch``, the running objective is recorded, as it is where something depends on it.
     ``steepest`` is where slopes are cut off; ``threads`` are for many classes, None means as many
     as BLAS would take; ``preconditioner`` is the one of automatic steps where it is known already.
     """
-    check_choice(
-        Choice(solver, order, problem.penalty, problem.loss, steps, average, problem.fit_intercept)
-    )
-    check_stopping(steps, stop)
-    batch_size = min(batch_size, problem.n)
     measures = measures_of(trace, stop)
-    check_measures(measures, solver, order, problem)
-    _check_watched(stop, measures)
+    if not is_checked:
+        loss, intercept = problem.loss, problem.fit_intercept
+        check_choice(Choice(solver, order, problem.penalty, loss, steps, average, intercept))
+        check_stopping(steps, stop)
+        check_measures(measures, solver, order, problem)
+        _check_watched(stop, measures)
+    batch_size = min(batch_size, problem.n)
     watch = watch or (isinstance(stop, Stalled) and stop.of == "objective")
     watch = watch or (isinstance(steps, Auto) and problem.loss.may_overshoot)
     made = make_solver(solver, problem, average, steepest=steepest, watch=watch, threads=threads)

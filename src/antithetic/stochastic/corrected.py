@@ -281,12 +281,12 @@ def safe_step(problem: Problem, n_units: int, squares: NDArray[np.float64], kind
 
 
 def check_shrinking(problem: Problem, schedule: Schedule, kind: str) -> None:
-    """Refuse steps so long that the L2 penalty would shrink weights beyond zero.
+    """Refuse steps of SVRG or SAGA so long that the L2 penalty would shrink weights beyond zero.
 
     A constant step would then settle elsewhere.
     """
     shrunk = step_size(*schedule, 0, 0) * problem.penalty.l2
-    if kind in ("svrg", "saga") and shrunk >= 1.0:
+    if shrunk >= 1.0:
         raise ValueError(
             f"the first step times the L2 penalty is {shrunk:.3g}, with which solver={kind!r} does"
             f" not reach the solution; use a step below {1.0 / problem.penalty.l2:.3g}, or"

@@ -360,7 +360,8 @@ def begin(
     drawing = first_drawing(spec, table)
     if schedule is None:
         schedule = find_schedule(spec, drawing, state)
-    check_shrinking(spec.problem, schedule, spec.solver_name)
+    if spec.solver_name in ("svrg", "saga"):
+        check_shrinking(spec.problem, schedule, spec.solver_name)
     return Run(state, own, schedule, drawing)
 
 

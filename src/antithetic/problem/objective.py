@@ -59,6 +59,8 @@ class Problem:
         Whether predictions have an intercept, which is not penalised.
     classes : ndarray of shape (2,) or None
         The labels that became -1 and +1.
+    n, d : int
+        Numbers of rows and features.
     """
 
     X: Matrix
@@ -68,6 +70,8 @@ class Problem:
     weight: NDArray[np.float64] | None
     fit_intercept: bool
     classes: NDArray[Any] | None
+    n: int = field(init=False, repr=False)
+    d: int = field(init=False, repr=False)
     # rows, labels and weights as the kernels see them, checked once
     rows: kernels.Rows = field(init=False, repr=False)
     targets: kernels.Targets = field(init=False, repr=False)
@@ -77,6 +81,9 @@ class Problem:
         self.loss.check_targets(self.y)
         weight = np.empty(0) if self.weight is None else np.ascontiguousarray(self.weight)
         targets = kernels.Targets(np.ascontiguousarray(self.y), weight)
+        n, d = self.X.shape
+        object.__setattr__(self, "n", int(n))
+        object.__setattr__(self, "d", int(d))
         object.__setattr__(self, "rows", kernel_rows(self.X))
         object.__setattr__(self, "targets", targets)
 
@@ -108,16 +115,6 @@ class Problem:
         return cls(
             X, signs, loss, found, check_weights(sample_weight, n), bool(fit_intercept), classes
         )
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
-
-    @property
-    def d(self) -> int:
-        """Number of features."""
-        return int(self.X.shape[1])
 
     @property
     def codes(self) -> NDArray[np.intp]:

@@ -170,7 +170,6 @@ def counted(n: int) -> Iterator[Count]:
         "largest_leverage": counting(
             "largest_leverage", "hessians", lambda sums: 1.4 + sums.d / 54.0
         ),
-        "scaled_dual": counting("scaled_dual", "proof", lambda _sums: OF_A_PRODUCT),
         "dual_points": dual_points,
         "of_positive": cached_property(of_positive),
     }

@@ -238,19 +238,6 @@ def curvature(loss, y, p):
     return np.array([one(loss.code, loss.epsilon, *pair) for pair in zip(y, p, strict=True)])
 
 
-def scale_slopes(y, weight, loss, slopes, predictions, up, down):
-    """Slopes above zero times ``up``, those below times ``down``; what that costs each row.
-
-    A dual variable u of a row costs phi(p) + phi*(u) - p u, which is zero at its slope.
-    """
-    kept = np.where(slopes > 0.0, up, down)
-    weight = np.ones(len(y)) if weight is None else weight
-    u = kept * loss.slope(y, predictions)
-    return kept * slopes, weight * (
-        loss.value(y, predictions) + loss.conjugate(y, u) - predictions * u
-    )
-
-
 def descend(hessian, l1, start, gradient, sweeps):
     """Coordinate descent on <g, s> + s' H s / 2 + sum_j l1_j |start_j + s_j|, from s = 0."""
     at, slopes = start.copy(), gradient.copy()

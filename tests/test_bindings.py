@@ -315,17 +315,6 @@ FUNCTIONS = {
     "bend_predictions": lambda: predictions(slopes=np.empty(N), curvatures=np.empty(N)),
     "loss_along": lambda: predictions(after=np.ones(N), step=0.5),
     "dual_cost": lambda: predictions(after=np.ones(N), restoration=RESTORATION, slopes=np.empty(N)),
-    "scale_slopes": lambda: {
-        "targets": TARGETS,
-        "loss": 0,
-        "epsilon": 0.1,
-        "slopes": np.full(N, 0.5),
-        "curvatures": np.full(N, 0.25),
-        "predictions": np.zeros(N),
-        "up": 0.9,
-        "down": 1.0,
-        "scaled": np.empty(N),
-    },
     "newton_on_table": lambda: (
         table_problem()
         | {
@@ -365,7 +354,6 @@ FUNCTIONS = {
     },
     "softmax_slopes": lambda: scores(sums=np.zeros(K)),
     "softmax_chances": lambda: {"scores": np.zeros((N, K)), "curvatures": np.zeros((N, K))},
-    "softmax_divergence": lambda: scores(kept=np.ones(K), given=np.zeros(K), share=1.0),
     "softmax_step": lambda: score_change(both=np.empty((N, 2 * K)), sums=np.zeros(2 * K)),
     "softmax_along": lambda: score_change(step=0.5),
     "softmax_step_cost": lambda: score_change(kept=np.ones(K), given=np.zeros(K), share=1.0),

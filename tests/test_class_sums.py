@@ -88,19 +88,6 @@ def test_a_row_of_weight_zero_beats_an_infinite_loss():
     assert np.isnan(kernels.softmax_slopes(scores, np.array([1]), np.empty(0), sums)[0])
 
 
-@pytest.mark.parametrize("share", [1.0, 0.6, 0.0])
-def test_the_divergence_of_moved_chances(share):
-    rng = np.random.default_rng(3)
-    scores, labels = 3.0 * rng.normal(size=(20, 4)), rng.integers(0, 4, size=20)
-    kept, given = np.array([0.5, 1.0, 0.0, 1.0]), np.array([0.0, 0.3, 0.0, 0.7])
-    weight = rng.choice([0.0, 1.0, 2.0], size=20)
-    chances = twin.chances_of(scores, np.eye(4), 0.0)
-    others = kept * chances + np.outer(chances @ (1.0 - kept), given)
-    others = share * others + (1.0 - share) * twin.one_hot(labels, 4)
-    found = kernels.softmax_divergence(scores, labels, weight, kept, given, share)
-    assert found == pytest.approx(twin.divergence(chances, others, weight))
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [0.1, 5.0], ids=["inside", "cut"])
 def test_a_visit_after_a_step(dtype, size):
@@ -142,8 +129,8 @@ def test_the_loss_along_a_step():
         np.testing.assert_allclose(found, (loss, (slopes * change).sum()), rtol=1e-12)
 
 
-@pytest.mark.parametrize("share", [1.0, 0.6])
-@pytest.mark.parametrize("size", [0.1, 5.0], ids=["inside", "cut"])
+@pytest.mark.parametrize("share", [1.0, 0.6, 0.0])
+@pytest.mark.parametrize("size", [0.0, 0.1, 5.0], ids=["no step", "inside", "cut"])
 def test_the_cost_of_what_a_step_expects(share, size):
     rng = np.random.default_rng(6)
     before = 2.0 * rng.normal(size=(40, 4))
@@ -180,9 +167,6 @@ def test_the_cost_keeps_its_digits_if_a_probability_underflows():
             np.zeros((2, 3)), np.array([0, 1]), np.empty(0), np.zeros(2)
         ),
         lambda: kernels.softmax_chances(np.zeros((2, 3)), np.zeros((3, 2))),
-        lambda: kernels.softmax_divergence(
-            np.zeros((1, 2)), np.array([0]), np.empty(0), np.ones(3), np.ones(2), 1.0
-        ),
         lambda: kernels.softmax_step(
             np.zeros((1, 2)),
             np.zeros((1, 2)),

@@ -218,68 +218,6 @@ def test_curvatures_are_those_of_their_twins(name):
     np.testing.assert_allclose(found[:6], (slopes[1] - slopes[0]) / (2.0 * step), atol=1e-6)
 
 
-@pytest.mark.parametrize("name", SMOOTH)
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("scales", [(1.0, 1.0), (1.0, 0.25), (0.5, 0.999), (0.0, 1.0)])
-def test_scaled_slopes_cost_what_their_twin_says(name, weighted, scales):
-    """The cost is a divergence: never negative, zero where nothing is scaled."""
-    loss, (up, down) = LOSSES[name], scales
-    X, rng = draw(40, 3, np.float64)
-    weight = weights_of(rng, 40) if weighted else None
-    y, targets = targets_of(loss, rng, 40, weight)
-    _, slopes, curvatures, predictions, *_ = evaluate(
-        make_rows(X, None), targets, loss, rng.normal(size=3), 0.3, 40
-    )
-    scaled = np.empty(40)
-    cost = kernels.scale_slopes(
-        targets, loss.code, loss.epsilon, slopes, curvatures, predictions, up, down, scaled
-    )
-    twin, costs = reference.scale_slopes(y, weight, loss, slopes, predictions, up, down)
-    agree([scaled, cost], [twin, costs.sum()])
-    assert cost == 0.0 if scales == (1.0, 1.0) else cost > 0.0
-
-
-@pytest.mark.parametrize("n", [1, 255, 256, 700])
-def test_logistic_costs_keep_their_digits(n):
-    """Rows that are far on the wrong side and slopes that hardly change, in blocks of any size."""
-    loss, rng = LOSSES["log_loss"], np.random.default_rng(n)
-    predictions = rng.normal(size=n) * np.geomspace(0.01, 30.0, n)
-    y, weight = np.where(rng.random(n) < 0.5, -1.0, 1.0), rng.random(n)
-    targets = kernels.Targets(y, weight)
-    slopes, curvatures = weight * loss.slope(y, predictions), np.empty(n)
-    kernels.curvatures(loss.code, loss.epsilon, y, predictions, curvatures)
-    for up, down in ((1.0, 1.0 - 1e-3), (0.3, 1.0)):
-        scaled = np.empty(n)
-        cost = kernels.scale_slopes(
-            targets,
-            loss.code,
-            loss.epsilon,
-            slopes,
-            weight * curvatures,
-            np.empty(0),
-            up,
-            down,
-            scaled,
-        )
-        _, costs = reference.scale_slopes(y, weight, loss, slopes, predictions, up, down)
-        np.testing.assert_allclose(cost, costs.sum(), rtol=1e-7, atol=1e-14 * n)
-
-
-def test_scaled_slopes_of_other_lengths_are_refused():
-    """Every column has one entry per row, and the loss is one that there is."""
-    right = [np.zeros(3), np.zeros(3), np.zeros(3)]
-    targets = kernels.Targets(np.ones(3), np.empty(0))
-    kernels.scale_slopes(targets, 2, 0.1, *right, 1.0, 0.5, np.empty(3))
-    for place in range(3):
-        wrong = [np.zeros(2) if k == place else column for k, column in enumerate(right)]
-        with pytest.raises(ValueError, match="one per row"):
-            kernels.scale_slopes(targets, 2, 0.1, *wrong, 1.0, 0.5, np.empty(3))
-    with pytest.raises(ValueError, match="one per row"):
-        kernels.scale_slopes(targets, 2, 0.1, *right, 1.0, 0.5, np.empty(4))
-    with pytest.raises(ValueError, match="not known"):
-        kernels.scale_slopes(targets, 99, 0.1, *right, 1.0, 0.5, np.empty(3))
-
-
 @pytest.mark.parametrize("d", [1, 2, 7, 20])
 def test_coordinate_descent_is_that_of_its_twin(d):
     """Steps and slopes agree, weights are exactly zero, and the optimum's conditions hold."""

@@ -232,17 +232,6 @@ def dual_cost(
     restoration: Restoration,
     slopes: _Column,
 ) -> float: ...
-def scale_slopes(
-    targets: Targets,
-    loss: int,
-    epsilon: float,
-    slopes: _Column,
-    curvatures: _Column,
-    predictions: _Column,
-    up: float,
-    down: float,
-    scaled: _Column,
-) -> float: ...
 def newton_on_table(
     table: NDArray[np.float64],
     targets: Targets,
@@ -273,9 +262,6 @@ def softmax_slopes(
     scores: _Reals, labels: _Index, weight: _Column, sums: _Column
 ) -> tuple[float, float, float]: ...
 def softmax_chances(scores: _Reals, curvatures: _Reals) -> None: ...
-def softmax_divergence(
-    scores: _Reals, labels: _Index, weight: _Column, kept: _Column, given: _Column, share: float
-) -> float: ...
 def softmax_step(
     before: _Reals, after: _Reals, labels: _Index, weight: _Column, both: _Reals, sums: _Column
 ) -> tuple[float, float, float, float]: ...

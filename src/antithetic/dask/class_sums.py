@@ -14,10 +14,9 @@ from antithetic.exact.class_sums import (
     ClassPoints,
     are_far,
     hessian_passes,
-    move_gradient,
     penalised,
 )
-from antithetic.exact.sums import Dual, Evaluation, Restored, Vector, Visit, Whitening
+from antithetic.exact.sums import Evaluation, Restored, Vector, Visit, Whitening
 from antithetic.problem.columns import joined
 
 FEW_WEIGHTS = 160  # whose matrix of second derivatives costs less than products with it
@@ -160,24 +159,3 @@ class ClassBlockSums(Asking, ClassPoints):
         """Mean cost of a dual point, and of all of its slopes times a factor: a round."""
         asked = self._ask(point.theta, "restored_cost", visit.step, restored.how, kept)
         return float(asked[0][0])
-
-    def dual(self, point: Evaluation) -> Dual:
-        """Probabilities near those of the point that sum to the label counts of each class."""
-        data = point.gradient[: self.d] - self.penalty.l2 * point.theta[: self.d]
-        if not self.fit_intercept:
-            return Dual(data, 0.0)
-        kept, given = self.moved(point)
-        cost = self._cost(point, kept, given, 1.0)
-        return Dual(move_gradient(data, self.class_means(), kept, given), cost)
-
-    def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """Cost of keeping only the smaller share of the way from labels to probabilities."""
-        kept, given = np.ones(self.classes), np.zeros(self.classes)
-        if self.fit_intercept:
-            kept, given = self.moved(point)
-        return self._cost(point, kept, given, min(up, down))
-
-    def _cost(self, point: Evaluation, kept: Vector, given: Vector, share: float) -> float:
-        if share == 1.0 and (kept == 1.0).all():
-            return 0.0
-        return float(self._ask(point.theta, "moving_cost", kept, given, share)[0][0])

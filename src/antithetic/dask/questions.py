@@ -95,7 +95,7 @@ def _any_sum(sums: RowSums | ClassSums, question: Question) -> Sequence[Any]:
     bare = Evaluation(question.theta, 0.0, np.empty(0), 0.0)  # enough for many classes
     point = sums.at(question.theta) if isinstance(sums, RowSums) else bare
     found = getattr(sums, question.what)(point, *question.arguments, **question.options)
-    return found[:2] if isinstance(found, tuple) else (found,)  # a dual without its scales
+    return (found,)
 
 
 def _at(sums: RowSums | ClassSums, question: Question) -> Sequence[Any]:

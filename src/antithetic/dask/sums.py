@@ -12,7 +12,7 @@ from antithetic._core.losses import SQUARED_ERROR
 from antithetic.dask.asking import Asking, More
 from antithetic.exact.models import MOST_COLUMNS
 from antithetic.exact.row_sums import numbers_in_slopes, scaled_numbers, uncentred_diagonal
-from antithetic.exact.sums import Dual, Evaluation, Restored, Vector, Visit, hessian_visits
+from antithetic.exact.sums import Evaluation, Restored, Vector, Visit, hessian_visits, no_step
 
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 
@@ -140,6 +140,13 @@ class BlockSums(Asking):
         more = More(points, losses, float(above), shift or 0.0, float(cost), curved, upward)
         return Visit(points[1.0], step, expected, float(square), lengths, more)
 
+    def stay(self, point: Evaluation) -> Visit:
+        """Return the visit of a step of length zero: a round, if there is an intercept."""
+        if self.fit_intercept:
+            return self.visit(point, np.zeros(len(point.theta)), (1.0,))
+        visit = no_step(self.d, self.penalty, point)
+        return visit._replace(more=More({}, {}, 0.0, cost=0.0))
+
     # ---- second derivatives
 
     def hessian(self, point: Evaluation, *, exact: bool = False, damping: float = 0.0) -> Vector:
@@ -233,17 +240,3 @@ class BlockSums(Asking):
     def of_all(self) -> Vector:
         """Mean of the rows, of centred columns: zero."""
         return np.zeros(self.d)
-
-    def dual(self, point: Evaluation) -> Dual:
-        """Slopes that sum to zero where there is an intercept, near those of the point."""
-        if not self.fit_intercept:
-            return Dual(point.gradient - self.penalty.l2 * point.theta, 0.0)
-        _, up, down = point.totals
-        smaller = min(up, down)
-        scales = (smaller / up if up > 0.0 else 1.0, smaller / down if down > 0.0 else 1.0)
-        gradient, cost = self._ask(point.theta, "scaled_dual", *scales)
-        return Dual(gradient, float(cost[0]), *scales)
-
-    def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """Cost of scaling the slopes above and below zero by given factors."""
-        return float(self._ask(point.theta, "dual_cost", up, down)[0][0])

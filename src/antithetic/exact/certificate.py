@@ -13,8 +13,7 @@ All terms are sums of numbers that are not negative, so no digits cancel. With t
 rows, :math:`-u` is the gradient of the penalty at :math:`w + \delta`, and the bound is the gap
 itself up to the third order of the step. With that of a sample it is looser, and still a bound.
 
-**At a point.** The same with the slopes at :math:`w` themselves, for a point that no step has left
-yet.
+**At a point.** The same with a step of length zero, for a point that no step has left yet.
 
 **From self-concordance.** Without a penalty there is no such bound; see :func:`reach`. It also
 bounds the error of each weight, and proves that there is an optimum.
@@ -92,19 +91,10 @@ def quick_gap(sums: Sums, point: Evaluation) -> float:
 
 
 def certified_gap(sums: Sums, point: Evaluation) -> float:
-    """Bound on the objective's distance from its optimum; infinite without a penalty."""
-    penalty, coef = sums.penalty, point.theta[: sums.d]
-    if penalty.l2 == 0.0 and penalty.l1 == 0.0:
+    """Bound the objective's distance from its minimum; infinite without a penalty."""
+    if sums.penalty.l2 == 0.0 and sums.penalty.l1 == 0.0:
         return np.inf
-    dual = sums.dual(point)
-    toward = -dual.gradient
-    if penalty.l2 > 0.0:
-        return dual.cost + _elastic_gap(coef, toward, penalty.l1, penalty.l2)
-    # the dual of L1 alone is finite only where no entry exceeds l1
-    largest = float(np.abs(toward).max(initial=0.0))
-    kept = min(1.0, penalty.l1 / largest) if largest > 0.0 else 1.0
-    cost = sums.dual_cost(point, dual.up * kept, dual.down * kept)
-    return cost + float(penalty.l1 * np.abs(coef).sum() - kept * (toward @ coef))
+    return gap_of_start(sums, point, sums.stay(point), np.inf)[0]
 
 
 def _elastic_gap(coef: Vector, toward: Vector, l1: float, l2: float) -> float:

@@ -24,7 +24,6 @@ from antithetic._util.threads import Sums, add_up, in_shares, threads_worth
 from antithetic._util.validation import Matrix
 from antithetic.exact.linear_algebra import Factor
 from antithetic.exact.sums import (
-    Dual,
     Evaluation,
     Leverage,
     Restored,
@@ -33,6 +32,7 @@ from antithetic.exact.sums import (
     Whitening,
     effective_rows,
     line_of,
+    no_step,
     rounding_of,
 )
 from antithetic.problem.columns import Columns, columns_of
@@ -171,6 +171,10 @@ class ClassPoints:
         kind = np.float32 if self.is_single else np.float64
         return self.join(coef.astype(kind), intercepts.astype(kind).astype(np.float64))
 
+    def stay(self, point: Evaluation) -> Visit:
+        """Return the visit of a step of length zero, which expects the slopes of the point."""
+        return no_step(self.d, self.penalty, point)
+
     def dual_points(self, point: Evaluation, visit: Visit) -> Iterator[Restored]:  # noqa: ARG002
         """Yield slopes near those that a step expects, whose sums are zero for intercepts.
 
@@ -185,11 +189,6 @@ class ClassPoints:
         shares = self.shares()
         how = move_chances(shares, shares + visit.expected[self.d :])
         yield Restored(move_gradient(gradient, self.class_means(), *how), how)
-
-    def moved(self, point: Evaluation) -> tuple[Vector, Vector]:
-        """How to change the probabilities at a point; see :func:`move_chances`."""
-        shares = self.shares()
-        return move_chances(shares, shares + point.gradient[self.d :])
 
 
 class ClassSums(ClassPoints):
@@ -951,56 +950,6 @@ class ClassSums(ClassPoints):
             return (total,)
 
         return float(self._add(costs)[0][0]) / self.n
-
-    def dual(self, point: Evaluation) -> Dual:
-        """Probabilities near those of the point that sum to the label counts of each class.
-
-        Intercepts require this. Without them, the point's own probabilities do, at no cost.
-        """
-        data = point.gradient[: self.d] - self.penalty.l2 * point.theta[: self.d]
-        if not self.fit_intercept:
-            return Dual(data, 0.0)
-        moved = move_gradient(data, self.class_means(), *self.moved(point))
-        return Dual(moved, self.dual_cost(point, 1.0, 1.0))
-
-    def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """Cost of keeping only the smaller share of the way from labels to probabilities."""
-        share = min(up, down)
-        if not self.fit_intercept:
-            kept, given = np.ones(self.classes), np.zeros(self.classes)
-        else:
-            kept, given = self.moved(point)
-        return self.moving_cost(point, kept, given, share)
-
-    def moving_cost(self, point: Evaluation, kept: Vector, given: Vector, share: float) -> float:
-        """Cost of the change of :func:`move_chances`, keeping a share of the way."""
-        if share == 1.0 and (kept == 1.0).all():
-            return 0.0
-
-        def costs(parts: Sequence[slice]) -> tuple[Vector]:
-            total = np.zeros(1)
-            for part in parts:
-                scores = self._scores_of(point, part)
-                total += kernels.softmax_divergence(
-                    scores, self.labels[part], self._weights_of(part), kept, given, share
-                )
-            return (total,)
-
-        (total,) = self._add(costs)
-        return float(total[0]) / self.n
-
-    def _scores_of(self, point: Evaluation, part: slice) -> Any:
-        """Scores of some rows, which are known if the point was visited."""
-        if point.scores is not None:
-            return point.scores[part]
-        return next(self._scores(point.theta, self.kind, [part]))[2]
-
-    def moved_dual(self, point: Evaluation, kept: Vector, given: Vector) -> tuple[Vector, float]:
-        """Means of the classes, and the cost of the change of :func:`move_chances`.
-
-        Several machines add these up; the change is the same on all of them.
-        """
-        return self.class_means(), self.moving_cost(point, kept, given, 1.0)
 
     def class_means(self) -> Vector:
         """Mean of the rows of each class, centred if there are intercepts, as a share of all."""

@@ -17,7 +17,6 @@ from antithetic._core.losses import LOG_LOSS, SQUARED_ERROR
 from antithetic._util.threads import add_up, in_shares, threads_worth
 from antithetic.exact.linear_algebra import Factor
 from antithetic.exact.sums import (
-    Dual,
     Evaluation,
     Leverage,
     Restored,
@@ -27,6 +26,7 @@ from antithetic.exact.sums import (
     effective_rows,
     hessian_visits,
     line_of,
+    no_step,
     rounding_of,
 )
 from antithetic.problem.columns import Columns
@@ -198,6 +198,10 @@ class RowSums:
         self.average(expected, slope)
         after = evaluation(self, theta, totals, gradient)._replace(scores=scores)
         return Visit(after, step, expected, square / self.n)
+
+    def stay(self, point: Evaluation) -> Visit:
+        """Return the visit of a step of length zero, which expects the slopes of the point."""
+        return no_step(self.d, self.penalty, point)
 
     def between(self, point: Evaluation, visit: Visit, length: float) -> Evaluation:
         """Objective and gradient some way along a step, in one pass over the rows."""
@@ -559,46 +563,6 @@ class RowSums:
             assert self.seen is not None
             self._importance = importance_of(self.problem, self.seen, seed)
         return self._importance
-
-    def dual(self, point: Evaluation) -> Dual:
-        """Slopes that sum to zero, as the dual of an intercept must, near those of the point.
-
-        Without an intercept any slopes are allowed, and cost nothing.
-        """
-        if not self.fit_intercept:
-            return Dual(point.gradient - self.penalty.l2 * point.theta, 0.0)
-        slopes = self.judged(point)[0]
-        up, down = float(np.maximum(slopes, 0.0).sum()), -float(np.minimum(slopes, 0.0).sum())
-        smaller = min(up, down)
-        scales = (smaller / up if up > 0.0 else 1.0, smaller / down if down > 0.0 else 1.0)
-        return self.scaled_dual(point, *scales)
-
-    def scaled_dual(self, point: Evaluation, up: float, down: float) -> Dual:
-        """Slopes of the point, with given factors for those above and below zero."""
-        scaled, cost = self._scale(point, up, down)
-        gradient = np.empty(self.d)
-        self.problem.rows.combine(scaled, gradient, self.threads)
-        if self.centre is not None:
-            gradient -= float(scaled.sum()) * self.centre  # the sum of all is zero up to rounding
-        return Dual(gradient / self.n, cost, up, down)
-
-    def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """What it costs to scale the slopes above and below zero by given factors."""
-        return self._scale(point, up, down)[1]
-
-    def _scale(self, point: Evaluation, up: float, down: float) -> tuple[Vector, float]:
-        scaled = np.empty(self.n)
-        cost = kernels.scale_slopes(
-            self._targets,
-            self.loss.code,
-            self.loss.epsilon,
-            *self.judged(point),
-            point.scores,
-            up,
-            down,
-            scaled,
-        )
-        return scaled, cost / self.n
 
 
 def numbers_in_slopes(sums: Any, way: int) -> tuple[int, float, Vector] | None:

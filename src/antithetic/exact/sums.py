@@ -136,6 +136,13 @@ def rounding_of(many: float) -> float:
     return share / (1.0 - share) if share < 1.0 else np.inf
 
 
+def no_step(d: int, penalty: Penalty, point: Evaluation) -> Visit:
+    """Return the visit of a step of length zero, which expects the slopes of the point."""
+    expected = point.gradient.copy()
+    expected[:d] -= penalty.l2 * point.theta[:d]
+    return Visit(point, np.zeros(len(expected)), expected, 0.0)
+
+
 def line_of(
     d: int,
     penalty: Penalty,
@@ -232,25 +239,6 @@ def effective_rows(n: int, weight: Vector | None) -> float:
     return float(shares.sum()) ** 2 / float(shares @ shares)
 
 
-class Dual(NamedTuple):
-    """Dual variables of the rows, as far as a bound on the gap needs them.
-
-    Attributes
-    ----------
-    gradient : ndarray of shape (d,)
-        Mean of the rows, times slopes that are allowed.
-    cost : float
-        Mean cost of these slopes: zero for the slopes of the point itself.
-    up, down : float, default=1.0
-        What slopes above and below zero were multiplied by.
-    """
-
-    gradient: Vector
-    cost: float
-    up: float = 1.0
-    down: float = 1.0
-
-
 class Sums(Protocol):
     """Rows that give sums, on this machine or on many.
 
@@ -289,6 +277,9 @@ class Sums(Protocol):
 
     def after(self, point: Evaluation, step: Vector) -> Visit:
         """Visit the rows at the end of a step."""
+
+    def stay(self, point: Evaluation) -> Visit:
+        """Return the visit of a step of length zero, which expects the slopes of the point."""
 
     def line(self, point: Evaluation, visit: Visit) -> Callable[[float], tuple[float, float]]:
         """Return what gives the objective and its slope some way along a step, without a visit.
@@ -335,12 +326,6 @@ class Sums(Protocol):
         self, point: Evaluation, visit: Visit, restored: Restored, kept: float = 1.0
     ) -> float:
         """Mean cost of such slopes, all of them times a factor."""
-
-    def dual(self, point: Evaluation) -> Dual:
-        """Slopes that sum to zero if there is an intercept, near those of a point itself."""
-
-    def dual_cost(self, point: Evaluation, up: float, down: float) -> float:
-        """Mean cost of the point's slopes, those above and below zero times given factors."""
 
     def regauged(self, point: Evaluation) -> Evaluation:
         """Return the point of the least penalty among those with the same predictions."""

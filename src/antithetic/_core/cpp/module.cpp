@@ -270,24 +270,6 @@ auto evaluate_rows(const BoundRows& rows, const BoundTargets& targets, int loss,
   return std::make_tuple(found.loss, found.slope, found.slope_square, found.curvature);
 }
 
-double scale_slopes_of_rows(const BoundTargets& targets, int loss, double epsilon,
-                            const ReadColumn<double>& slopes, const ReadColumn<double>& curvatures,
-                            const ReadColumn<double>& predictions, double up, double down,
-                            const Column<double>& scaled) {
-  const SlopeColumns given{read(slopes), read(curvatures), read(predictions)};
-  const auto n = scaled.shape(0);
-  const auto labels = targets.get();
-  const bool fits = labels.y.size() == n && given.slopes.size() == n &&
-                    given.curvatures.size() == n &&
-                    (!labels.has_weights() || labels.weight.size() == n) &&
-                    (loss == log_loss || given.predictions.size() == n);
-  if (!fits) throw std::invalid_argument("slopes, curvatures and predictions: one per row");
-  if (loss < 0 || loss >= loss_count) throw std::invalid_argument("the loss is not known");
-  const auto out = write(scaled);
-  nb::gil_scoped_release unlocked;
-  return scale_slopes(labels, Loss{loss, epsilon}, given, up, down, out);
-}
-
 auto visit_rows_after_step(const BoundRows& rows, const BoundTargets& targets, int loss,
                            double epsilon, const ReadColumn<double>& coef, double intercept,
                            const ReadColumn<double>& before, const Column<double>& after,
@@ -545,19 +527,6 @@ void softmax_chances_of(const Table<Real>& scores, const Table<Real>& curvatures
 }
 
 template <class Real>
-double softmax_divergence_of(const Table<Real>& scores, const ReadColumn<Index>& labels,
-                             const ReadColumn<double>& weight, const ReadColumn<double>& kept,
-                             const ReadColumn<double>& given, double share) {
-  const auto table = score_table(scores, labels, weight);
-  const OtherChances others{read(kept), read(given), share};
-  const bool fits = length(others.kept) == table.classes && length(others.given) == table.classes;
-  if (!fits) throw std::invalid_argument("kept and given: one per class");
-  Pulse pulse = pulse_of_this_thread();
-  nb::gil_scoped_release unlocked;
-  return softmax_divergence(table, others, pulse);
-}
-
-template <class Real>
 ScoreChange<Real> score_change(const Table<const Real>& before, const Table<const Real>& after,
                                const ReadColumn<Index>& labels, const ReadColumn<double>& weight) {
   const bool fits = after.shape(0) == before.shape(0) && after.shape(1) == before.shape(1);
@@ -622,9 +591,6 @@ void bind_softmax(nb::module_& m) {
         nb::arg("labels").noconvert(), nb::arg("weight").noconvert(), nb::arg("sums").noconvert());
   m.def("softmax_chances", &softmax_chances_of<Real>, nb::arg("scores").noconvert(),
         nb::arg("curvatures").noconvert());
-  m.def("softmax_divergence", &softmax_divergence_of<Real>, nb::arg("scores").noconvert(),
-        nb::arg("labels").noconvert(), nb::arg("weight").noconvert(), nb::arg("kept").noconvert(),
-        nb::arg("given").noconvert(), nb::arg("share"));
 }
 
 // ---- losses of columns
@@ -1079,10 +1045,6 @@ void bind(nb::module_& m, const char* isa) {
   m.def("dual_cost", &cost_of_dual_point, nb::arg("targets"), nb::arg("loss"), nb::arg("epsilon"),
         nb::arg("predictions").noconvert(), nb::arg("after").noconvert(), nb::arg("restoration"),
         nb::arg("slopes").noconvert());
-  m.def("scale_slopes", &scale_slopes_of_rows, nb::arg("targets"), nb::arg("loss"),
-        nb::arg("epsilon"), nb::arg("slopes").noconvert(), nb::arg("curvatures").noconvert(),
-        nb::arg("predictions").noconvert(), nb::arg("up"), nb::arg("down"),
-        nb::arg("scaled").noconvert());
   m.def("descend", &descend_quadratic, nb::arg("hessian").noconvert(), nb::arg("l1").noconvert(),
         nb::arg("start").noconvert(), nb::arg("slopes").noconvert(), nb::arg("step").noconvert(),
         nb::arg("enough"), nb::arg("most_sweeps"));

@@ -6,7 +6,6 @@
 
 #include "column_products.hpp"
 #include "corrected.hpp"
-#include "duals.hpp"
 #include "gram.hpp"
 #include "moments.hpp"
 #include "pairing.hpp"

@@ -1,5 +1,6 @@
 // What a second-order solver asks of all rows: losses, slopes, curvatures and the gradient in one
-// visit, and products with a weighted Gram matrix. The matrix itself: gram.hpp. Bounds: duals.hpp.
+// visit, and products with a weighted Gram matrix. The matrix itself: gram.hpp. Bounds:
+// dual_point.hpp.
 //
 // Weights and sums are float64 whatever the rows are.
 #pragma once

@@ -373,34 +373,6 @@ void softmax_chances(const ScoreTable<Real>& table, Real* curvatures, Pulse& pul
 
 namespace {
 
-// How far other chances of a row are from its own. `expected` are the chances that are restored, in
-// units of its own, less one.
-template <class Real, class Expected>
-double divergence_of_row(const SoftmaxRows& rows, Index r, const Real* scores, Index classes,
-                         Index label, const OtherChances& others, Expected expected) {
-  double taken = 0.0;
-  for (Index k = 0; k < classes; ++k) {
-    taken +=
-        (1.0 - others.kept[static_cast<std::size_t>(k)]) * rows.chance(k, r) * (1.0 + expected(k));
-  }
-  const double log_sum = std::log1p(rows.rest[r]);
-  double of_row = 0.0;
-  for (Index k = 0; k < classes; ++k) {
-    const auto place = static_cast<std::size_t>(k);
-    const double p = rows.chance(k, r), kept = others.share * others.kept[place], c = expected(k);
-    const double added =
-        others.share * taken * others.given[place] + (k == label ? 1.0 - others.share : 0.0);
-    const double moved = kept * p * (1.0 + c) + added;
-    double change = kept * c + (kept - 1.0);
-    if (added > 0.0) change += added / p;
-    if (change != 0.0) {
-      const double log_chance = (static_cast<double>(scores[k]) - rows.largest[r]) - log_sum;
-      of_row += divergence(p, log_chance, moved, change);
-    }
-  }
-  return of_row;
-}
-
 // The chances that a step's model expects in a row, in units of its own, less one.
 class ExpectedChanges {
  public:
@@ -426,24 +398,35 @@ class ExpectedChanges {
   bool is_cut_;
 };
 
-}  // namespace
-
+// How far other chances of a row are from its own: those that a step's model expects, restored.
 template <class Real>
-double softmax_divergence(const ScoreTable<Real>& table, const OtherChances& others, Pulse& pulse) {
-  const Index classes = table.classes;
-  SoftmaxRows rows(classes);
-  double total = 0.0;
-  for (Index i = 0; i < table.rows; ++i) {
-    const Index r = i % side_by_side;
-    if (r == 0) rows.take(table, i);
-    if (!(rows.weight[r] > 0.0)) continue;
-    const Index label = table.labels[static_cast<std::size_t>(i)];
-    total += rows.weight[r] * divergence_of_row(rows, r, table.scores + i * classes, classes, label,
-                                                others, [](Index) { return 0.0; });
-    pulse.beat(classes);
+double divergence_of_row(const SoftmaxRows& rows, Index r, const Real* scores, Index classes,
+                         Index label, const OtherChances& others,
+                         const ExpectedChanges& expected) {
+  double taken = 0.0;
+  for (Index k = 0; k < classes; ++k) {
+    taken +=
+        (1.0 - others.kept[static_cast<std::size_t>(k)]) * rows.chance(k, r) * (1.0 + expected(k));
   }
-  return total;
+  const double log_sum = std::log1p(rows.rest[r]);
+  double of_row = 0.0;
+  for (Index k = 0; k < classes; ++k) {
+    const auto place = static_cast<std::size_t>(k);
+    const double p = rows.chance(k, r), kept = others.share * others.kept[place], c = expected(k);
+    const double added =
+        others.share * taken * others.given[place] + (k == label ? 1.0 - others.share : 0.0);
+    const double moved = kept * p * (1.0 + c) + added;
+    double change = kept * c + (kept - 1.0);
+    if (added > 0.0) change += added / p;
+    if (change != 0.0) {
+      const double log_chance = (static_cast<double>(scores[k]) - rows.largest[r]) - log_sum;
+      of_row += divergence(p, log_chance, moved, change);
+    }
+  }
+  return of_row;
 }
+
+}  // namespace
 
 template <class Real>
 double softmax_step_cost(const ScoreChange<Real>& change, const OtherChances& others,
@@ -473,8 +456,6 @@ template SoftmaxTotals softmax_slopes(const ScoreTable<float>&, std::span<double
 template SoftmaxTotals softmax_slopes(const ScoreTable<double>&, std::span<double>, Pulse&);
 template void softmax_chances(const ScoreTable<float>&, float*, Pulse&);
 template void softmax_chances(const ScoreTable<double>&, double*, Pulse&);
-template double softmax_divergence(const ScoreTable<float>&, const OtherChances&, Pulse&);
-template double softmax_divergence(const ScoreTable<double>&, const OtherChances&, Pulse&);
 template SoftmaxStep softmax_step(const ScoreChange<float>&, float*, std::span<double>, Pulse&);
 template SoftmaxStep softmax_step(const ScoreChange<double>&, double*, std::span<double>, Pulse&);
 template std::pair<double, double> softmax_along(const ScoreChange<float>&, double, Pulse&);

@@ -39,10 +39,6 @@ struct OtherChances {
   double share = 1.0;
 };
 
-// Weighted divergence of these chances from those of the scores, summed over rows.
-template <class Real>
-double softmax_divergence(const ScoreTable<Real>& table, const OtherChances& others, Pulse& pulse);
-
 // Scores of the same rows before and after a step.
 template <class Real>
 struct ScoreChange {
@@ -69,7 +65,7 @@ std::pair<double, double> softmax_along(const ScoreChange<Real>& change, double 
                                         Pulse& pulse);
 
 // Weighted divergence, summed over rows, of the chances that a step's model expects from those
-// before the step; first they become others as in `softmax_divergence`. It is never below zero.
+// before the step; first they become others. It is never below zero.
 template <class Real>
 double softmax_step_cost(const ScoreChange<Real>& change, const OtherChances& others, Pulse& pulse);
 

@@ -10,9 +10,10 @@ import pytest
 import reference_dual as reference
 
 from antithetic._core.losses import TWEEDIE
-from antithetic.exact.certificate import gap_of_start
+from antithetic.exact.certificate import certified_gap, gap_of_start
 from antithetic.exact.newton import value
-from antithetic.exact.row_sums import RowSums
+from antithetic.exact.path import sums_of
+from antithetic.exact.row_sums import RowSample, RowSums
 from antithetic.exact.sums import Restored
 from antithetic.losses import Huber, Tweedie
 from antithetic.problem import Problem
@@ -166,6 +167,41 @@ def test_the_bound_is_never_below_the_gap(loss, penalty):
         assert np.mean(bound < np.inf) >= 0.95
         if penalty[1] == 0.0:
             assert np.median((bound / gap)[:: 6 * 5]) <= 1.01  # a kink may be near
+
+
+@LOSS
+@pytest.mark.parametrize("penalty", [(0.1, 0.0), (1e-3, 0.0), (0.0, 0.05), (0.01, 0.03)], ids=str)
+def test_a_sample_proves_no_more_than_is_true(loss, penalty):
+    """Slopes of some rows may be changed at will, with weights of the rows and without."""
+    rng = np.random.default_rng(1)
+    for intercept, weighted in product((False, True), repeat=2):
+        case = solved(random_sums(rng, loss, penalty, intercept=intercept, weighted=weighted))
+        smallest, best = case.objective(case.best), case.best.astype(float)
+        sample = RowSample(case.sums, 0.5 * case.sums.n, 0)
+        for theta in starts_near(rng, best):
+            point, gap = case.sums.at(theta), float(case.objective(theta) - smallest)
+            bound = certified_gap(case.sums, point, sample, 0.0)
+            assert bound >= gap - 1e-13 * (1.0 + abs(value(case.sums, point)))
+            assert bound < np.inf
+
+
+@pytest.mark.parametrize("l2", [1e-4, 1e-6])
+@pytest.mark.parametrize("loss", [LOSSES["log_loss"], Tweedie(1.0), Tweedie(2.0)], ids=str)
+def test_a_sample_proves_nearly_the_gap_whatever_the_penalty(loss, l2):
+    """A third of the rows leaves a factor of about three, where the penalty alone leaves 100s."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(3000, 5)) * [0.1, 1.0, 1.0, 3.0, 10.0]
+    score = X @ (rng.normal(size=5) / [0.1, 1.0, 1.0, 3.0, 10.0]) / 3.0
+    y = np.sign(score + rng.logistic(size=len(X)))
+    if not loss.classification:
+        y = rng.poisson(np.exp(score)) + (0.1 if loss.epsilon == 2.0 else 0.0)
+    problem = Problem(X, y, loss, ElasticNet(l2, 0.0), None, True, None)
+    case = solved(sums_of(problem))
+    theta = case.best.astype(float) + 1e-3 * rng.normal(size=6) / np.append(X.std(axis=0), 1.0)
+    point, gap = case.sums.at(theta), float(case.objective(theta) - case.objective(case.best))
+    sample = RowSample(case.sums, 1000.0, 0)
+    assert gap <= certified_gap(case.sums, point, sample, 0.0) <= 5.0 * gap
+    assert certified_gap(case.sums, point) > 100.0 * gap
 
 
 def slopes_as_they_are(sums, _point, visit):

@@ -11,10 +11,11 @@ import reference_classes as twin
 from scipy import sparse
 
 from antithetic.exact import many_classes
-from antithetic.exact.certificate import gap_of_start
+from antithetic.exact.certificate import certified_gap, gap_of_start
 from antithetic.exact.class_sums import ClassSample
 from antithetic.exact.many_classes import Truncated, Whitened, class_sums_of, solve_classes
 from antithetic.exact.models import QuasiNewton
+from antithetic.exact.newton import value
 from antithetic.exact.path import Effort
 from antithetic.problem.penalties import ElasticNet
 
@@ -167,6 +168,24 @@ def test_a_newton_step_bounds_the_gap_at_its_start_tightly():
     _, proposal = QuasiNewton(is_exact=True).ready(sums, start, 0.0, np.inf)
     bound, _ = gap_of_start(sums, start, sums.after(start, proposal.step), np.inf)
     assert start.objective - least <= bound <= 1.01 * (start.objective - least)
+
+
+@pytest.mark.parametrize("l1", [0.0, 1e-3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_sample_proves_nearly_the_gap_whatever_the_penalty(l1, weighted):
+    """A third of the rows leaves a factor of about three; the penalty alone leaves far more."""
+    X, y, rng = draw(n=3000)
+    weight = rng.uniform(0.2, 3.0, len(X)) if weighted else None
+    penalty = ElasticNet(1e-5, l1)
+    sums = class_sums_of(X, y, 4, penalty, weight, fit_intercept=True)
+    best = solve_classes(sums, [penalty], Effort(1e-14, 500))[0]
+    near = sums.join(best.coef, best.intercept)
+    least = value(sums, sums.at(near))
+    point = sums.at(near + 1e-3 * (near != 0.0) * sums.in_gauge(rng.normal(size=len(near))))
+    gap = value(sums, point) - least
+    bound = certified_gap(sums, point, ClassSample(sums, 1000.0, 0), 0.0)
+    assert gap <= bound <= 6.0 * gap
+    assert certified_gap(sums, point) > 2.0 * bound
 
 
 def test_scores_beyond_the_range_of_exp():

@@ -421,8 +421,7 @@ def test_a_step_with_an_l1_penalty_costs_a_bounded_number_of_products(monkeypatc
         assert count <= most_products(model.coef_.size + 1, effort)
 
 
-@pytest.mark.parametrize("noise", [1e-3, 1.0])
-def test_columns_that_rounding_makes_alike_end_within_max_iter_with_advice(monkeypatch, noise):
+def test_columns_that_rounding_makes_alike_end_within_max_iter_with_advice(monkeypatch):
     """Offsets of 1e6 without an intercept leave too few digits for the L1 penalty."""
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(3000, 5))
@@ -430,7 +429,7 @@ def test_columns_that_rounding_makes_alike_end_within_max_iter_with_advice(monke
     counts, efforts = count_products(monkeypatch)
     model = antithetic.LogisticRegression(l1_ratio=1.0, C=100.0, fit_intercept=False)
     with pytest.warns(ConvergenceWarning, match="far from zero.*subtract its mean"):
-        model.fit(sparse.csr_array(noise * Z + 1e6), labels)
+        model.fit(sparse.csr_array(1e-3 * Z + 1e6), labels)
     assert len(counts) <= 3 * model.max_iter
     for count, effort in zip(counts, efforts, strict=True):
         assert count <= most_products(5, effort)

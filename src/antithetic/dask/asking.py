@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -300,6 +300,10 @@ class BlockSample:
         if not self.whole.is_wide:
             return Factor(self.sums.hessian(here, exact=exact, damping=damping))
         return _ByProducts(self.sums, here, damping, self.sums.diagonal(here, damping=damping))
+
+    def tightened(self, point: Evaluation, visit: Visit) -> Iterator[Visit]:  # noqa: ARG002
+        """Yield nothing: the slopes of the rows are elsewhere."""
+        yield from ()
 
     def larger(self) -> BlockSample | None:
         """Return a sample of twice as many rows, or of all of them if these are few.

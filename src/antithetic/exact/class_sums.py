@@ -31,6 +31,7 @@ from antithetic.exact.sums import (
     Visit,
     Whitening,
     effective_rows,
+    left_of,
     line_of,
     no_step,
     rounding_of,
@@ -56,6 +57,8 @@ _NO_WEIGHT = np.empty(0)
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 MOST_SQUARE = 3000  # columns of a matrix of their products
 _FEW_CLASSES = 32  # of which a product with zeros costs less than to make a sparse matrix
+_MOST_TIGHTENED = 500  # weights, of a Hessian that makes a bound tighter
+_MOST_CORRECTIONS = 8  # of the slopes of a sample, for one bound
 _FURTHEST = 30.0  # a share of exp(-30) of one class is as good as none
 
 
@@ -995,8 +998,9 @@ class ClassSample:
 
     def __init__(self, whole: ClassSums, size: float, seed: int) -> None:
         self._whole, self._size, self._seed = whole, size, seed
-        rows, probability = whole.importance(seed).draw(size)
-        weight = (len(rows) / whole.n) / probability  # means of these rows are those of all
+        self.rows, self._probability = whole.importance(seed).draw(size)
+        rows = self.rows
+        weight = (len(rows) / whole.n) / self._probability  # means of these are those of all rows
         if whole.weight is not None:
             weight *= whole.weight[rows]
         self.sums = ClassSums(
@@ -1028,6 +1032,47 @@ class ClassSample:
     def inverse(self, point: Evaluation, *, exact: bool = False, damping: float = 0.0) -> Factor:
         """Return the inverse of that matrix."""
         return Factor(self.hessian(point, exact=exact, damping=damping))
+
+    def tightened(self, point: Evaluation, visit: Visit) -> Iterator[Visit]:
+        """Yield visits whose expected slopes, changed in these rows, prove more and more.
+
+        See :mod:`antithetic.exact.certificate`; there are none if weights are very many.
+        """
+        if self.sums.d > _MOST_TIGHTENED:
+            return
+        assert point.scores is not None
+        assert visit.after.scores is not None
+        sums, whole = copy.copy(self.sums), slice(0, self.n)
+        weight = self.sums._weights_of(whole) * self._probability  # shares of all rows
+        sums.weight = weight
+        before, scores, expected = (
+            point.scores[self.rows],
+            visit.after.scores.copy(),
+            visit.expected,
+        )
+        both = np.empty((self.n, 2 * sums.classes), scores.dtype)
+        total = np.zeros(2 * sums.classes)
+
+        def slopes() -> Any:
+            after = scores[self.rows]
+            kernels.softmax_step(before, after, sums.labels, weight, both, total)
+            return both[:, sums.classes :].astype(np.float64)
+
+        hessian, now = sums.hessian(point), slopes()
+        for number in range(_MOST_CORRECTIONS):
+            rho, columns = left_of(sums.d, sums.penalty, point.theta + visit.step, expected)
+            if not (len(columns) and np.isfinite(rho).all() and np.isfinite(hessian).all()):
+                return
+            change = np.zeros(sums.columns)
+            change[columns] = -Factor(hessian[np.ix_(columns, columns)]).solve(rho[columns])
+            scores[self.rows] += next(sums._scores(change, scores.dtype, [whole]))[2]
+            last, now = now, slopes()
+            expected = expected + sums._average(
+                _products(now - last, sums.X), (now - last).sum(axis=0)
+            )
+            if number % 2:  # every other one makes up for rounding of the Hessian
+                after = visit.after._replace(scores=scores.copy())
+                yield visit._replace(after=after, expected=expected)
 
     def larger(self) -> ClassSample | None:
         """Return a sample of twice as many rows; None if all rows cost little more."""

@@ -471,7 +471,7 @@ def begin(sums: ClassSums, goal: Goal, effort: Effort, is_given: bool) -> Start:
     """Choose where to begin on rows of many classes, and how to find steps."""
     model, why = choose_model(sums, effort.seed)
     sizes = sample_sizes(sums.n, sums.features, sums.classes)
-    with_hessians = model
+    with_hessians, sample = model, None
     if isinstance(model, (QuasiNewton, Truncated)) and sizes:
         sample = ClassSample(sums, sizes[-1], effort.seed)
         with_hessians = model._replace(sample=sample)
@@ -486,7 +486,7 @@ def begin(sums: ClassSums, goal: Goal, effort: Effort, is_given: bool) -> Start:
         few = f"{sums.n} rows are too few to sample for {sums.d} weights"
         return Start(None, model, (), (f"all rows from the start, because {few}", why))
     theta, drawn = solve_samples(sums, model, sizes, effort.seed)
-    return Start(theta, with_hessians, drawn, (_SAMPLES, why))
+    return Start(theta, with_hessians, drawn, (_SAMPLES, why), sample=sample)
 
 
 def choose_model(sums: ClassSums, seed: int) -> tuple[Any, str]:

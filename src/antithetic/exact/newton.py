@@ -17,8 +17,8 @@ import numpy as np
 
 from antithetic.exact.certificate import certified_gap, gap_of_start, quick_gap
 from antithetic.exact.goal import GOOD_ERROR, Goal
-from antithetic.exact.models import Model, Proposal
-from antithetic.exact.sums import Evaluation, Sums, Vector, Visit
+from antithetic.exact.models import Model, Proposal, QuasiNewton
+from antithetic.exact.sums import Evaluation, Sample, Sums, Vector, Visit
 
 _EPS = float(np.finfo(np.float64).eps)
 _ROUNDING = 16.0 * _EPS  # of an objective
@@ -27,6 +27,7 @@ _MOST_IDLE = 3  # steps that change nothing but the last digits
 _SAMPLE_ACCURACY = 0.15  # of a sample's statistical error: how exactly it is solved
 _MOST_SAMPLE_STEPS = 30
 _MOST_FREE = 20.0  # times that accuracy: what a step that is not checked may promise
+_FAR = 2.0  # times what is allowed: an estimate above it is not worth a bound
 _ENOUGH_GAIN = 0.5  # of what the best length gains: a full step that gains so much is kept
 _FLAT, _MOST_TRIALS = 0.1, 30  # of the first slope; of lengths
 _LARGEST_GROWTH = 4.0  # of a length from one trial to the next
@@ -65,6 +66,8 @@ class NewtonState(NamedTuple):
         none.
     crowding : float
         See :class:`antithetic.exact.certificate.Closeness`.
+    sample : Sample or None
+        Rows whose slopes are changed to prove more.
     """
 
     point: Evaluation
@@ -81,6 +84,7 @@ class NewtonState(NamedTuple):
     idle: int = 0
     coef_error: float = np.nan
     crowding: float = np.inf
+    sample: Sample | None = None
 
 
 class Moved(NamedTuple):
@@ -113,10 +117,15 @@ def lower_bound(sums: Sums, goal: Goal, point: Evaluation, bound: float) -> floa
 
 
 def init(
-    sums: Sums, goal: Goal, point: Evaluation, model: Model, least: float = -np.inf
+    sums: Sums,
+    goal: Goal,
+    point: Evaluation,
+    model: Model,
+    least: float = -np.inf,
+    sample: Sample | None = None,
 ) -> NewtonState:
     """Return the state before the first iteration over all rows."""
-    return judged(sums, goal, NewtonState(point, model, least))
+    return judged(sums, goal, NewtonState(point, model, least, sample=sample))
 
 
 def step(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
@@ -126,11 +135,19 @@ def step(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
     point, before = state.point, state.decrement
     objective = value(sums, point)
     allowed = goal.distance(objective, state.iterations)
+    if state.sample is not None and _is_provable(sums, state, state.sample, allowed):
+        state = judged(sums, goal, with_bound_at(sums, goal, state))
+        if state.ended:
+            return state
     model, proposal = state.model.ready(sums, point, allowed / max(1.0, state.looseness), before)
     while True:
         moved = move(sums, point, proposal)
         if moved is not None:
-            state = bounded(sums, goal, state, moved.visit, proposal, allowed)
+            # of the bound at the start, the end of the step need not answer for what is gained
+            fall = objective - value(sums, moved.point)
+            is_far = _rough_gap(model, moved.visit.after) > _FAR * allowed
+            most = allowed if is_far else allowed + max(0.0, fall)
+            state = bounded(sums, goal, state, moved.visit, proposal, most)
             if moved.length > 0.0:
                 break
             state = judged(sums, goal, state._replace(model=model))
@@ -140,7 +157,6 @@ def step(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
         if finer is None:
             return state if state.ended else closed(sums, goal, state, "rounding")
         model, proposal = finer.ready(sums, point, allowed, np.inf)
-    fall = objective - value(sums, moved.point)
     is_idle = fall <= 4.0 * _EPS * abs(objective) and proposal.decrement > 0.5 * before
     after = state._replace(
         point=sums.regauged(moved.point),
@@ -155,6 +171,24 @@ def step(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
     return judged(sums, goal, after)
 
 
+def _rough_gap(model: Model, point: Evaluation) -> float:
+    """Estimate the distance from the minimum by a Hessian that is at hand; NaN if there is none."""
+    if not isinstance(model, QuasiNewton) or model.factor is None:
+        return np.nan
+    return 0.5 * float(point.gradient @ model.factor.solve(point.gradient))
+
+
+def _is_provable(sums: Sums, state: NewtonState, sample: Sample, allowed: float) -> bool:
+    """Decide whether a sample may prove that a point is near enough.
+
+    Its bound is larger than the gap by about the share of all rows that it has.
+    """
+    rough = _rough_gap(state.model, state.point)
+    if np.isnan(rough):  # as a rule, what is left by chance after the sample is solved
+        rough = state.decrement if state.iterations else 0.5 * state.point.noise * sums.d / sample.n
+    return rough * sums.n <= allowed * sample.n
+
+
 def bounded(
     sums: Sums, goal: Goal, state: NewtonState, visit: Visit, proposal: Proposal, allowed: float
 ) -> NewtonState:
@@ -166,10 +200,10 @@ def bounded(
         estimate = min(quick_gap(sums, state.point), known)
         return state._replace(looseness=estimate / max(proposal.decrement, 1e-300))
     bound, estimate = gap_of_start(sums, state.point, visit, allowed)
-    if not bound < np.inf:  # nor is it a number if a gradient overflows
-        bound = np.inf
-    least = max(state.least, lower_bound(sums, goal, state.point, bound))
     looseness = estimate / max(proposal.decrement, 1e-300)
+    if not bound < np.inf:  # nor is it a number if a gradient overflows
+        return state._replace(bound=np.inf, looseness=looseness)
+    least = max(state.least, lower_bound(sums, goal, state.point, bound))
     return state._replace(least=least, bound=bound, looseness=looseness)
 
 
@@ -181,7 +215,8 @@ def judged(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
     if sums.penalty.l2 > 0.0 or sums.penalty.l1 > 0.0:
         # by the difference of two objectives, whose digits may cancel, or without it
         distance = min(state.bound, max(0.0, objective - state.least))
-        if distance > allowed >= quick_gap(sums, state.point):
+        is_loose = distance > allowed or goal.share(objective, distance) > goal.tol
+        if is_loose and quick_gap(sums, state.point) <= allowed:
             state = with_bound_at(sums, goal, state)
             distance = min(state.bound, max(0.0, objective - state.least))
         certified = distance < np.inf
@@ -241,7 +276,8 @@ def closed(sums: Sums, goal: Goal, state: NewtonState, reason: str) -> NewtonSta
 
 def with_bound_at(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
     """Add the bound that follows from the slopes at the point itself."""
-    bound = certified_gap(sums, state.point)
+    allowed = goal.distance(value(sums, state.point), state.iterations)
+    bound = certified_gap(sums, state.point, state.sample, allowed)
     least = max(state.least, lower_bound(sums, goal, state.point, bound))
     return state._replace(least=least, bound=min(state.bound, bound))
 

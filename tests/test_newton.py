@@ -53,7 +53,7 @@ def load_benchmark(name):
     return module
 
 
-CERTIFICATES, PROOF = load_benchmark("certificates"), load_benchmark("proof")
+CERTIFICATES, PROOF = load_benchmark("certificates"), load_benchmark("proof_gaps")
 
 
 def plain(solved):

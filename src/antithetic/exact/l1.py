@@ -144,6 +144,10 @@ class Lasso:
         sample = None if self.sample is None else self.sample.with_penalty(sums.penalty)
         return Lasso(self.is_working_set, sample, self.is_cheap, self.damping)
 
+    def rough_gap(self, point: Evaluation) -> float:  # noqa: ARG002
+        """Have no Hessian at hand."""
+        return np.nan
+
     def promise(
         self,
         sums: Sums,  # noqa: ARG002 - other models use these three

@@ -236,6 +236,10 @@ class Truncated(NamedTuple):
             return Truncated(self.seed, None, self.damping, self.factor)
         return None if self.damping == 1.0 else Truncated(self.seed, None, 1.0, self.factor)
 
+    def rough_gap(self, point: Evaluation) -> float:  # noqa: ARG002
+        """Have no Hessian at hand."""
+        return np.nan
+
     def promise(self, sums: Any, point: Evaluation, allowed: float) -> tuple[Model, Closeness]:
         """Return the decrement, of the Hessian of all rows if it may be what is allowed."""
         model, proposal = self.ready(sums, point, allowed, math.inf)
@@ -411,6 +415,10 @@ class Whitened(NamedTuple):
         if sums.d > _MOST_IN_HESSIAN:
             return Truncated(self.seed, factor=self.factor)
         return QuasiNewton(is_exact=sums.n < FEW_ROWS)
+
+    def rough_gap(self, point: Evaluation) -> float:  # noqa: ARG002
+        """Have no Hessian at hand."""
+        return np.nan
 
     def promise(self, sums: Any, point: Evaluation, allowed: float) -> tuple[Model, Closeness]:
         """Return the decrement, of the Hessian of all rows if it may be what is allowed."""

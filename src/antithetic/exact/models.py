@@ -122,6 +122,9 @@ class Model(Protocol):
     def on_sample(self, sample: Sample) -> Model:
         """Return the model with the Hessians of a sample; itself if it takes none of these."""
 
+    def rough_gap(self, point: Evaluation) -> float:
+        """Estimate the distance from the minimum by a Hessian at hand; NaN if there is none."""
+
     def promise(self, sums: Sums, point: Evaluation, allowed: float) -> tuple[Model, Closeness]:
         """Estimate the distance from the minimum, and prove it if it may be what is allowed."""
 
@@ -252,6 +255,12 @@ class QuasiNewton(NamedTuple):
         sample = None if self.sample is None else self.sample.with_penalty(sums.penalty)
         return QuasiNewton(sample, self.is_exact, self.is_cheap, self.damping)
 
+    def rough_gap(self, point: Evaluation) -> float:
+        """Return half of the squared length of a step."""
+        if self.factor is None:
+            return math.nan
+        return 0.5 * float(point.gradient @ self.factor.solve(point.gradient))
+
     def promise(
         self, sums: Sums, point: Evaluation, allowed: float
     ) -> tuple[QuasiNewton, Closeness]:
@@ -263,7 +272,7 @@ class QuasiNewton(NamedTuple):
             return self, self.proved[1]
         if self.factor is None:
             return self, Closeness(math.inf)
-        decrement = 0.5 * float(point.gradient @ self.factor.solve(point.gradient))
+        decrement = self.rough_gap(point)
         if not decrement <= allowed or sums.d > MOST_COLUMNS:
             return self, Closeness(decrement)
         hessian = sums.hessian(point, exact=True)
@@ -336,6 +345,10 @@ class ConjugateGradients:
     def on_sample(self, sample: Sample) -> ConjugateGradients:  # noqa: ARG002
         """Return the same: products are those of all rows."""
         return self
+
+    def rough_gap(self, point: Evaluation) -> float:  # noqa: ARG002
+        """Have no Hessian at hand."""
+        return math.nan
 
     def promise(self, sums: Sums, point: Evaluation, allowed: float) -> tuple[Model, Closeness]:
         """Return the decrement of a step."""

@@ -17,11 +17,12 @@ import numpy as np
 
 from antithetic.exact.certificate import certified_gap, gap_of_start, quick_gap
 from antithetic.exact.goal import GOOD_ERROR, Goal
-from antithetic.exact.models import Model, Proposal, QuasiNewton
+from antithetic.exact.models import Model, Proposal
 from antithetic.exact.sums import Evaluation, Sample, Sums, Vector, Visit
 
 _EPS = float(np.finfo(np.float64).eps)
 _ROUNDING = 16.0 * _EPS  # of an objective
+_GENEROUS = 32.0  # by which sums estimate the rounding of scores too high
 _NEARER = 0.9  # times what it was: crowding that gets less
 _MOST_IDLE = 3  # steps that change nothing but the last digits
 _SAMPLE_ACCURACY = 0.15  # of a sample's statistical error: how exactly it is solved
@@ -110,11 +111,25 @@ def value(sums: Sums, point: Evaluation) -> float:
     return point.objective + (l1 * float(np.abs(point.theta[: sums.d]).sum()) if l1 else 0.0)
 
 
-def lower_bound(sums: Sums, goal: Goal, point: Evaluation, bound: float) -> float:
-    """Return what a minimum is at least, with an allowance for rounding."""
-    if not bound < np.inf:
-        return -np.inf
-    return value(sums, point) - bound - sums.rounding(point) - _ROUNDING * goal.zero_objective
+def with_bound(sums: Sums, goal: Goal, state: NewtonState, bound: float) -> NewtonState:
+    """Add a bound on the gap at the point of a state, with allowances for rounding.
+
+    The bound itself is a sum of numbers that are not negative, so what it may lack is the rounding
+    of the scores of columns far from zero: one unit in the last place of what cancels there, as if
+    it were independent from row to row. A lower bound on the minimum is charged with the rounding
+    of all rows at once, generously.
+    """
+    if not bound < np.inf:  # nor is it a number if a gradient overflows
+        return state
+    rounding, objective = sums.rounding(state.point), value(sums, state.point)
+    of_scores = 0.0
+    if state.point.theta[: sums.d].any():
+        of_scores = max(0.0, rounding - _ROUNDING * abs(state.point.objective)) / _GENEROUS
+    least = objective - bound - rounding - _ROUNDING * goal.zero_objective
+    return state._replace(
+        least=max(state.least, least),
+        bound=min(state.bound, bound + of_scores / np.sqrt(sums.n)),
+    )
 
 
 def init(
@@ -147,7 +162,7 @@ def step(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
         if moved is not None:
             # of the bound at the start, the end of the step need not answer for what is gained
             fall = objective - value(sums, moved.point)
-            is_far = _rough_gap(model, moved.visit.after) > _FAR * allowed
+            is_far = model.rough_gap(moved.visit.after) > _FAR * allowed
             most = allowed if is_far else allowed + max(0.0, fall)
             state = bounded(sums, goal, state, moved.visit, proposal, most)
             if moved.length > 0.0:
@@ -173,13 +188,6 @@ def step(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
     return judged(sums, goal, after)
 
 
-def _rough_gap(model: Model, point: Evaluation) -> float:
-    """Estimate the distance from the minimum by a Hessian that is at hand; NaN if there is none."""
-    if not isinstance(model, QuasiNewton) or model.factor is None:
-        return np.nan
-    return 0.5 * float(point.gradient @ model.factor.solve(point.gradient))
-
-
 def _is_provable(sums: Sums, state: NewtonState, sample: Sample, allowed: float) -> bool:
     """Decide whether a sample may prove that a point is near enough, for less than a visit.
 
@@ -187,7 +195,7 @@ def _is_provable(sums: Sums, state: NewtonState, sample: Sample, allowed: float)
     """
     if sums.hessian_visits * sample.n > _CHEAP_PROOF * sums.n:
         return False
-    rough = _rough_gap(state.model, state.point)
+    rough = state.model.rough_gap(state.point)
     if np.isnan(rough):  # as a rule, what is left by chance after the sample is solved
         rough = state.decrement if state.iterations else 0.5 * state.point.noise * sums.d / sample.n
     return rough * sums.n <= allowed * sample.n
@@ -205,10 +213,8 @@ def bounded(
         return state._replace(looseness=estimate / max(proposal.decrement, 1e-300))
     bound, estimate = gap_of_start(sums, state.point, visit, allowed)
     looseness = estimate / max(proposal.decrement, 1e-300)
-    if not bound < np.inf:  # nor is it a number if a gradient overflows
-        return state._replace(bound=np.inf, looseness=looseness)
-    least = max(state.least, lower_bound(sums, goal, state.point, bound))
-    return state._replace(least=least, bound=bound, looseness=looseness)
+    state = state._replace(bound=np.inf, looseness=looseness)
+    return with_bound(sums, goal, state, bound)
 
 
 def judged(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
@@ -281,9 +287,7 @@ def closed(sums: Sums, goal: Goal, state: NewtonState, reason: str) -> NewtonSta
 def with_bound_at(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
     """Add the bound that follows from the slopes at the point itself."""
     allowed = goal.distance(value(sums, state.point), state.iterations)
-    bound = certified_gap(sums, state.point, state.sample, allowed)
-    least = max(state.least, lower_bound(sums, goal, state.point, bound))
-    return state._replace(least=least, bound=min(state.bound, bound))
+    return with_bound(sums, goal, state, certified_gap(sums, state.point, state.sample, allowed))
 
 
 # ---- samples

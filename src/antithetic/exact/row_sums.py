@@ -679,9 +679,9 @@ class RowSample:
     def __init__(self, whole: RowSums, size: float, seed: int) -> None:
         problem = whole.problem
         self._whole, self._size, self._seed = whole, size, seed
-        self.rows, probability = whole.importance(seed).draw(size)
+        self.rows, self._probability = whole.importance(seed).draw(size)
         # means of these rows are those of all
-        some = problem.take(self.rows, (max(1, len(self.rows)) / problem.n) / probability)
+        some = problem.take(self.rows, (max(1, len(self.rows)) / problem.n) / self._probability)
         self.sums = RowSums(some, whole.centre, whole.threads).with_penalty(whole.penalty)
         self.n = len(self.rows)
 
@@ -710,15 +710,16 @@ class RowSample:
         assert point.scores is not None
         assert visit.after.scores is not None
         sums, here = self.sums, point._replace(scores=point.scores[self.rows])
-        share = self.n / (self._whole.n * self._factors)  # of all rows, in units of their weights
-        hessian = sums.gram(share * sums.judged(here)[1])
+        share = self._probability  # by which weights here are larger than those of all rows
+        hessian: Vector = sums.gram(share * sums.judged(here)[1])
         if not np.isfinite(hessian).all():
             return
         predictions, expected = visit.after.scores.copy(), visit.expected
 
         def slopes() -> Vector:
             after = visit.after._replace(scores=predictions[self.rows])
-            return share * sums.expected_slopes(here, visit._replace(after=after))
+            found: Vector = share * sums.expected_slopes(here, visit._replace(after=after))
+            return found
 
         before, used, factor = slopes(), np.arange(sums.columns), Factor(hessian)
         for number in range(_MOST_CORRECTIONS):

@@ -266,8 +266,10 @@ def test_separated_classes_without_a_penalty_cause_a_warning(client):
 
 
 @pytest.mark.parametrize("kind", ["two", "l1", "no intercept", "float32", "wide"])
-def test_a_checkpoint_resumes_to_the_same_gap(client, kind, tmp_path):
+def test_a_checkpoint_resumes_to_the_same_gap(client, kind, tmp_path, request):
     """A fit begins with the weights in the file, and ends with the same bound on the gap."""
+    if kind != "wide":  # one iteration would be enough if all rows were brought here
+        request.getfixturevalue("little_room")
     path = tmp_path / "fit.npz"
     rows, y, lengths = X, Y, BLOCKS
     given = {"tol": 1e-9, "C": 10.0}
@@ -289,7 +291,7 @@ def test_a_checkpoint_resumes_to_the_same_gap(client, kind, tmp_path):
             return LogisticRegression(**given | more, client=client).fit(*data)
 
     whole = fit()
-    some = fit(max_iter=1, checkpoint=path)
+    some = fit(max_iter=1 if kind == "wide" else 3, checkpoint=path)
     resumed = fit(checkpoint=path)
     assert some.gap_ > given["tol"]
     assert resumed.gap_ <= given["tol"]

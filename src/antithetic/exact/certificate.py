@@ -70,7 +70,7 @@ def gap_of_start(
     l2, coef = sums.penalty.l2, point.theta[: sums.d]
     estimate = _penalty_gap(sums.penalty, coef, visit.expected[: sums.d])[0] + 0.5 * visit.square
     is_costly = point.scores is None  # elsewhere, so that a cost may be another visit
-    if (l2 > 0.0 or is_costly) and not estimate <= _CLOSE * allowed:
+    if (l2 > 0.0 or is_costly) and not estimate <= (1.0 if is_costly else _CLOSE) * allowed:
         return np.inf, estimate
     bound = np.inf
     for restored in sums.dual_points(point, visit):

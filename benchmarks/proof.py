@@ -1,4 +1,6 @@
-"""Say how tight the proofs are, and what they cost: leave-one-out by brute force.
+"""Say how tight the proofs are, and what they cost.
+
+**Gaps** and **problems**: bounds on the gap of fits, see ``proof_gaps.py``.
 
 **Leave-one-out** (`antithetic.inference.leave_one_out`), on 20 sets of two classes: embedded ones,
 those of ANTITHETIC_DATA, raw and with standardised columns, and made ones; C = 0.01, 1 and 100.
@@ -33,6 +35,7 @@ from itertools import chain
 
 import numpy as np
 from common import Figure, best_seconds, load, run_parts
+from proof_gaps import gaps, problems
 from scipy import sparse
 from standard_errors import standard_errors
 
@@ -251,6 +254,8 @@ def losses_by_force(X, y, search) -> np.ndarray:
 
 
 PARTS = {
+    "gaps": gaps,
+    "problems": problems,
     "leave-one-out": leave_one_out_part,
     "choice": choice_part,
     "summary": standard_errors,

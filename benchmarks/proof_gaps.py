@@ -11,7 +11,7 @@ in long double.
 Part *seconds*: default fits against those of other code, taken in turns by two processes; give the
 ``src`` folder of the other code as ``--old``.
 
-Run ``python benchmarks/proof.py``; ``--quick`` leaves out sets, problems and repeats. Sets that are
+Run ``python benchmarks/proof_gaps.py``; ``--quick`` leaves out sets, problems and repeats. Sets that are
 not in the package need the environment variable ANTITHETIC_DATA.
 """
 
@@ -204,7 +204,7 @@ def measured(form: str, X: Any, y: Any, C: float) -> Found | None:
     return Found(form, n >= MANY_ROWS * d, C, steps, beyond, finite)
 
 
-def gaps(quick: bool, _old: str) -> Iterator[Figure]:
+def gaps(quick: bool, _old: str = "") -> Iterator[Figure]:
     """Bounds on the gap, divided by the gap; and the visits that a proof takes."""
     found: list[Found] = []
     print("bound / gap at 1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8; visits to a known / a true gap")
@@ -354,7 +354,7 @@ def checked(problem: Problem, seed: int) -> Checked:
     return Checked(bounds, gaps)
 
 
-def problems(quick: bool, _old: str) -> Iterator[Figure]:
+def problems(quick: bool, _old: str = "") -> Iterator[Figure]:
     """Bounds on hard random problems, against optima in long double."""
     for kind in KINDS:
         found = [checked(hard_problem(kind, seed), seed) for seed in range(50 if quick else 1000)]

@@ -1,6 +1,6 @@
 """Say how tight the proofs are, and what they cost.
 
-**Gaps** and **problems**: bounds on the gap of fits, see ``proof_gaps.py``.
+**Gaps**, **problems** and **seconds**: bounds on the gap of fits, see ``proof_gaps.py``.
 
 **Leave-one-out** (`antithetic.inference.leave_one_out`), on 20 sets of two classes: embedded ones,
 those of ANTITHETIC_DATA, raw and with standardised columns, and made ones; C = 0.01, 1 and 100.
@@ -36,6 +36,7 @@ from itertools import chain
 import numpy as np
 from common import Figure, best_seconds, load, run_parts
 from proof_gaps import gaps, problems
+from proof_gaps import seconds as seconds_against_other_code
 from scipy import sparse
 from standard_errors import standard_errors
 
@@ -256,6 +257,7 @@ def losses_by_force(X, y, search) -> np.ndarray:
 PARTS = {
     "gaps": gaps,
     "problems": problems,
+    "seconds": seconds_against_other_code,
     "leave-one-out": leave_one_out_part,
     "choice": choice_part,
     "summary": standard_errors,

@@ -1,4 +1,4 @@
-"""Say how near bounds are to what they bound, and what they cost.
+"""Parts of ``proof.py``: how near bounds are to what they bound, and what they cost.
 
 Part *gaps*: bounds on the gap of LogisticRegression along its own iterates, divided by true gaps,
 on real sets as they are and standardised and on made ones, with C = 0.01, 1, 100 and inf; visits
@@ -9,15 +9,11 @@ Part *problems*: bounds on random problems in four kinds, each hard in its own w
 in long double.
 
 Part *seconds*: default fits against those of other code, taken in turns by two processes; give the
-``src`` folder of the other code as ``--old``.
-
-Run ``python benchmarks/proof_gaps.py``; ``--quick`` leaves out sets, problems and repeats. Sets that are
-not in the package need the environment variable ANTITHETIC_DATA.
+``src`` folder of the other code as the environment variable ANTITHETIC_OLD.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -29,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from certificates import Exact
-from common import Figure, close, load, machine, report
+from common import Figure, load
 from samples import TIGHT, counted, forms, replaced
 
 import antithetic
@@ -204,7 +200,7 @@ def measured(form: str, X: Any, y: Any, C: float) -> Found | None:
     return Found(form, n >= MANY_ROWS * d, C, steps, beyond, finite)
 
 
-def gaps(quick: bool, _old: str = "") -> Iterator[Figure]:
+def gaps(quick: bool) -> Iterator[Figure]:
     """Bounds on the gap, divided by the gap; and the visits that a proof takes."""
     found: list[Found] = []
     print("bound / gap at 1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-8; visits to a known / a true gap")
@@ -354,7 +350,7 @@ def checked(problem: Problem, seed: int) -> Checked:
     return Checked(bounds, gaps)
 
 
-def problems(quick: bool, _old: str = "") -> Iterator[Figure]:
+def problems(quick: bool) -> Iterator[Figure]:
     """Bounds on hard random problems, against optima in long double."""
     for kind in KINDS:
         found = [checked(hard_problem(kind, seed), seed) for seed in range(50 if quick else 1000)]
@@ -397,10 +393,11 @@ for line in sys.stdin:
 """
 
 
-def seconds(quick: bool, old: str) -> Iterator[Figure]:
+def seconds(quick: bool) -> Iterator[Figure]:
     """CPU seconds of default fits, divided by those of other code."""
+    old = os.environ.get("ANTITHETIC_OLD", "")
     if not old:
-        print("left out: give the src folder of other code as --old")
+        print("left out: give the src folder of other code as the variable ANTITHETIC_OLD")
         return
     paths = (str(Path(antithetic.__file__).parents[1]), str(Path(old).resolve()))
     running = [
@@ -441,34 +438,3 @@ def ask(process: Any, line: str) -> float:
     process.stdin.write(line + "\n")
     process.stdin.flush()
     return float(process.stdout.readline())
-
-
-PARTS: dict[str, Callable[[bool, str], Iterator[Figure]]] = {
-    "gaps": gaps,
-    "problems": problems,
-    "seconds": seconds,
-}
-
-
-def main() -> int:
-    """Print the figures of the parts that are named, all if none."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "parts", nargs="*", help=f"some of {', '.join(PARTS)}; all if none is named"
-    )
-    parser.add_argument("--quick", action="store_true", help="fewer sets, problems and repeats")
-    parser.add_argument("--old", default="", help="src folder of other code, for seconds")
-    asked = parser.parse_args()
-    if unknown := set(asked.parts) - set(PARTS):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    print(machine())
-    missed = 0
-    for name in asked.parts or PARTS:
-        print(f"\n{name}. {PARTS[name].__doc__.splitlines()[0]}")
-        missed += report(PARTS[name](asked.quick, asked.old))
-    return close(missed)
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("ignore")
-    sys.exit(main())

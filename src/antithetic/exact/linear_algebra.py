@@ -125,7 +125,7 @@ def dependent_columns(matrix: Vector, least: float) -> tuple[NDArray[np.intp], V
     --------
     >>> rows = np.array([[1.0, 2.0, 0.0], [1.0, 2.0, 1.0]])
     >>> kept, combinations = dependent_columns(rows.T @ rows, 1e-9)
-    >>> kept.tolist(), np.abs(rows @ combinations.T).max() < 1e-12
+    >>> kept.tolist(), bool(np.abs(rows @ combinations.T).max() < 1e-12)
     ([0, 2], True)
     """
     size = np.sqrt(np.maximum(matrix.diagonal(), np.finfo(np.float64).tiny))

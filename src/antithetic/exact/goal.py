@@ -12,6 +12,7 @@ FEW_ROWS = 1500  # below which digits cost nothing
 FREE_ITERATIONS = 50  # after which no more digits than were asked for are free
 _FREE_DIGITS = 1e-10
 _QUICK = 1e-3  # the largest default of an estimator: a larger tolerance asks for a quick fit
+_RESOLVED = 16.0 * float(np.finfo(np.float64).eps)  # of the constant's: bounds have these digits
 _ROUNDING = 1e-12  # of the constant's objective: smaller differences are not known
 _OF_FLOAT32 = 1e-6  # the same: a distance that is accepted where weights were rounded to float32
 _TINY = float(np.finfo(np.float64).tiny)
@@ -90,7 +91,7 @@ class Goal(NamedTuple):
 
     def distance(self, objective: float, iterations: int) -> float:
         """Distance from the optimum at which the run ends."""
-        asked = max(self.gap(iterations) * self.unit(objective), self.rounding)
+        asked = max(self.gap(iterations) * self.unit(objective), _RESOLVED * self.zero_objective)
         return min(asked, self.settled)
 
     def is_met(self, objective: float, distance: float, *, is_rounded: bool = False) -> bool:

@@ -75,6 +75,7 @@ SCRIPTS = {
     "samples": Script(),
     "proof": Script(),
     "fits": Script(),
+    "silence": Script(shares=True, given="--optima {folder}/optima.json"),
     "pairing": Script(),
     "estimators": Script(shares=True),
     "units": Script(shares=True),

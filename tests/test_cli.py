@@ -410,7 +410,7 @@ def test_words_become_columns_on_request(tmp_path):
 
 def test_a_warning_is_a_note(tmp_path, table):
     for solver, note in (
-        ("sgd", "note: Maximum number of iteration"),
+        ("sgd", "note: --epochs 1 ended the fit, but the objective is still about"),
         ("exact", "note: --epochs 1 ended the fit: the gap to the optimum is"),
     ):
         given = ("--model", tmp_path / "model.json", "--epochs", 1, "--solver", solver)

@@ -240,7 +240,9 @@ FEW = {"max_iter": 2, "tol": None, "random_state": 0}
     [
         ({}, 768, "epoch"),
         ({}, 64, "epoch"),
-        ({}, 63, False),
+        ({}, 20, "epoch"),  # a kink, where means are compared with the last weights
+        ({"loss": "log_loss"}, 64, "epoch"),
+        ({"loss": "log_loss"}, 63, False),
         ({"penalty": None}, 768, "epoch"),
         ({"penalty": "l1"}, 768, False),
         ({"penalty": "elasticnet", "l1_ratio": 1e-9}, 768, "epoch"),

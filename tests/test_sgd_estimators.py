@@ -860,11 +860,11 @@ def test_steps_that_are_too_long_come_with_advice(kind):
 
 @BOTH
 def test_running_out_of_epochs_is_a_warning(kind):
-    """Running out of epochs is a warning, as in scikit-learn."""
+    """Running out of epochs with steps of one's own is a warning, as in scikit-learn."""
     with pytest.warns(
         ConvergenceWarning, match="Maximum number of iteration reached before convergence"
     ):
-        kind(max_iter=2, tol=1e-9).fit(X, target_of(kind))
+        kind(max_iter=2, tol=1e-9, learning_rate="constant").fit(X, target_of(kind))
 
 
 @pytest.mark.parametrize("y", [TWO, NUMBERS, THREE], ids=["two", "numbers", "three"])

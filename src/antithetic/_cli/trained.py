@@ -85,7 +85,7 @@ class Trained:
             bound = "at most" if self.estimator.gap_certified_ else "about"
             console.say(f"the gap to the optimum is {bound} {gap:.1e} of what features gain")
         elif np.isfinite(gap):
-            console.say(f"the objective is at most about {gap:.1e} above its minimum")
+            console.say(f"the gap to the optimum is about {gap:.1e} of what features gain")
         if self.held_out is not None:
             found = self.held_out
             console.say(

@@ -272,8 +272,8 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, SGDEstimator):  # ty
         Stop when the objective (with ``early_stopping`` the validation score) has not improved by
         ``tol`` for ``n_iter_no_change`` epochs in a row. As in scikit-learn, the objective is a
         running average: each row's loss just before its step, plus the penalty. A run with
-        automatic steps continues while ``gap_`` is above 0.5 % of the way from the best constant
-        prediction and an epoch still gains a tenth of it. None runs ``max_iter`` epochs.
+        automatic steps continues while ``gap_`` is above 0.01 and epochs still gain, up to
+        ``max_iter``. None runs ``max_iter`` epochs.
     shuffle : bool, default=True
         Whether each epoch has a new order. False uses the rows in the given order.
     verbose : int, default=0
@@ -322,10 +322,11 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, SGDEstimator):  # ty
         Whether ``coef_`` is the mean of the weights after each step: of all, from a number of
         samples on, with weight t for step t ("linear": later ones count more), or of the last
         epoch, at up to 256 points ("epoch"; without the beginning of the first epoch; from four
-        epochs on, the last weights if these are better). "auto" is "epoch" in ``fit`` with
+        epochs on, the last weights if these are better; with automatic steps and a loss with a
+        kink, the best weights of all epochs). "auto" is "epoch" in ``fit`` with
         ``learning_rate="auto"``, SGD, a loss that is not squared, no L1 penalty and 8 rows per
-        feature or more (``"softmax"``: any number), otherwise False. Averages of ``"softmax"`` are
-        taken over at most 256 points of each epoch.
+        feature or more (``"softmax"`` and losses with a kink: any number), otherwise False.
+        Averages of ``"softmax"`` are taken over at most 256 points of each epoch.
     order : str or Order, default="auto"
         Which rows make the next batch, see :mod:`antithetic.orders`: each row once per epoch, in an
         order that follows the gradients of the epoch before so that partial sums stay small
@@ -347,9 +348,9 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, SGDEstimator):  # ty
         Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
     stopping : {"objective", "gradient", "gap"}, default="objective"
         What ``tol`` is compared with: the fall of the objective, the norm of the gradient (with a
-        penalty that has a kink, of the gradient mapping), or the duality gap, which needs an L2
-        penalty and no intercept. The last two end a fit when they are at most ``tol``, cost a pass
-        or two per epoch, and are in ``history_``.
+        penalty that has a kink, of the gradient mapping), or a bound on the gap (in the unit of
+        ``gap_``), which needs an L2 penalty and no intercept. The last two end a fit when they are
+        at most ``tol``, cost a pass or two per epoch, and are in ``history_``.
     trace : str, Distance, sequence of these, or None, default=None
         What ``history_`` holds besides the running objective, the seconds and validation scores:
         ``"objective"`` (instead, the exact one of all rows after each epoch), ``"gradient"`` and
@@ -376,14 +377,15 @@ class SGDClassifier(LinearClassifierMixin, ClassifierMixin, SGDEstimator):  # ty
     eta0_, decay_ : float or ndarray of shape (n_classes,)
         The steps found by ``learning_rate="auto"``.
     gap_ : float or ndarray of shape (n_classes,)
-        Estimate of the objective minus its minimum after ``fit``: half the squared Newton
-        decrement, or, for losses with a kink, an L1 penalty or no penalty, an extrapolation of how
-        the objective fell. NaN for the perceptron, and for ``"softmax"`` with ``tol=None`` or steps
-        of your own, where an estimate would take as long as several epochs. For
-        ``solver="sdca"`` it is a bound, from dual variables. If automatic steps and ``tol`` end a
-        fit with more than 0.5 % of the way from the best constant prediction left, a
-        ``ConvergenceWarning`` says so; the way counts as at least 1e-8 of the constant's objective,
-        or a quarter of it where the gap is extrapolated.
+        Estimate of (f - f*) / (f_0 - f*) after ``fit``, with the objective f, its minimum f* and
+        the objective f_0 of the best constant prediction (of zero weights, without an intercept):
+        0 at the minimum, 1 at the constant, as in all estimators. It is an estimate, not a bound:
+        half the squared Newton decrement, or, for losses with a kink, an L1 penalty or no penalty,
+        an extrapolation of how the objective fell. NaN for the perceptron, and for
+        ``"softmax"`` with ``tol=None`` or steps of your own, where an estimate would take as long
+        as several epochs. For
+        ``solver="sdca"`` it is a bound, from dual variables. If a fit with automatic steps and a
+        ``tol`` ends with a gap above 0.01, a ``ConvergenceWarning`` says so.
     plan_ : Plan
         What "auto" parameters chose, and why.
     n_features_in_ : int
@@ -630,8 +632,8 @@ class SGDRegressor(RegressionPredictor, SGDEstimator):  # type: ignore[misc]  # 
         Stop when the objective (with ``early_stopping`` the validation score) has not improved by
         ``tol`` for ``n_iter_no_change`` epochs in a row. As in scikit-learn, the objective is a
         running average: each row's loss just before its step, plus the penalty. A run with
-        automatic steps continues while ``gap_`` is above 0.5 % of the way from the best constant
-        prediction and an epoch still gains a tenth of it. None runs ``max_iter`` epochs.
+        automatic steps continues while ``gap_`` is above 0.01 and epochs still gain, up to
+        ``max_iter``. None runs ``max_iter`` epochs.
     shuffle : bool, default=True
         Whether each epoch has a new order. False uses the rows in the given order.
     verbose : int, default=0
@@ -697,9 +699,9 @@ class SGDRegressor(RegressionPredictor, SGDEstimator):  # type: ignore[misc]  # 
         Decay of ``"inverse_time"`` and ``"auto"``; None means ``alpha``, or what "auto" finds.
     stopping : {"objective", "gradient", "gap"}, default="objective"
         What ``tol`` is compared with: the fall of the objective, the norm of the gradient (with a
-        penalty that has a kink, of the gradient mapping), or the duality gap, which needs an L2
-        penalty and no intercept. The last two end a fit when they are at most ``tol``, cost a pass
-        or two per epoch, and are in ``history_``.
+        penalty that has a kink, of the gradient mapping), or a bound on the gap (in the unit of
+        ``gap_``), which needs an L2 penalty and no intercept. The last two end a fit when they are
+        at most ``tol``, cost a pass or two per epoch, and are in ``history_``.
     trace : str, Distance, sequence of these, or None, default=None
         What ``history_`` holds besides the running objective, the seconds and validation scores:
         ``"objective"`` (instead, the exact one of all rows after each epoch), ``"gradient"`` and
@@ -724,12 +726,13 @@ class SGDRegressor(RegressionPredictor, SGDEstimator):  # type: ignore[misc]  # 
     eta0_, decay_ : float
         The steps found by ``learning_rate="auto"``.
     gap_ : float
-        Estimate of the objective minus its minimum after ``fit``: half the squared Newton
-        decrement, or, for losses with a kink, an L1 penalty or no penalty, an extrapolation of how
-        the objective fell. For ``solver="sdca"`` it is a bound, from dual variables. If automatic
-        steps and ``tol`` end a fit with more than 0.5 % of the way from the best constant
-        prediction left, a ``ConvergenceWarning`` says so; the way counts as at least 1e-8 of the
-        constant's objective, or a quarter of it where the gap is extrapolated.
+        Estimate of (f - f*) / (f_0 - f*) after ``fit``, with the objective f, its minimum f* and
+        the objective f_0 of the best constant prediction (of zero weights, without an intercept):
+        0 at the minimum, 1 at the constant, as in all estimators. It is an estimate, not a bound:
+        half the squared Newton decrement, or, for losses with a kink, an L1 penalty or no penalty,
+        an extrapolation of how the objective fell. For
+        ``solver="sdca"`` it is a bound, from dual variables. If a fit with automatic steps and a
+        ``tol`` ends with a gap above 0.01, a ``ConvergenceWarning`` says so.
     plan_ : Plan
         What "auto" parameters chose, and why.
     n_features_in_ : int

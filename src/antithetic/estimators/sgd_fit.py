@@ -49,7 +49,7 @@ from antithetic.problem.losses import LOSSES, SOFTMAX, Loss
 from antithetic.problem.penalties import ElasticNet
 from antithetic.problem.preconditioner import Moments, find_preconditioner, with_spread
 from antithetic.stochastic import State, exact_name
-from antithetic.stochastic.gap import NO_GAP, Gap, start_of, start_of_problem
+from antithetic.stochastic.gap import NO_GAP, Gap, bound_of, start_of, start_of_problem
 from antithetic.stochastic.loop import (
     Run,
     begin,
@@ -708,6 +708,8 @@ class TrainedProblem:
             "seconds": np.array(run.moments) - began,
         }
         solution, schedule = spec.solver.solution(run.state, run.own), present_schedule(spec, run)
+        # a decay that was raised to end a fit without noise is not that of other rows
+        schedule = schedule._replace(rate=min(schedule.rate, run.schedule.rate))
         return cls(solution, run.state, run.own, history, schedule, run.schedule, run.stopped, gap)
 
 
@@ -806,10 +808,13 @@ def train_job(job: Job, watch: Watch = None) -> None:
 def _known_gap(spec: Spec, run: Run) -> Gap:
     """Return the bound of a solver that has dual variables; NaN for others, and if it is infinite.
 
-    It costs at most two passes over the rows.
+    It costs at most three passes over the rows.
     """
     known = spec.solver.gap(run.state, run.own)
-    return NO_GAP if known is None or known == np.inf else NO_GAP._replace(left=known)
+    if known is None or known == np.inf:
+        return NO_GAP
+    reached = spec.problem.objective(*spec.solver.solution(run.state, run.own))
+    return bound_of(spec.problem, reached, known)
 
 
 def train_all(jobs: list[Job], watch: Watch, n_jobs: int | None, *, verbose: bool) -> None:
@@ -912,7 +917,7 @@ class SgdResult(NamedTuple):
             "_kept": self._kept(),
         }
         if not planned.is_chunk:
-            histories, gaps = [one.history for one in trained], [one.gap.left for one in trained]
+            histories, gaps = [one.history for one in trained], [one.gap.share for one in trained]
             found["history_"] = histories if len(trained) > 1 else histories[0]
             found["gap_"] = np.array(gaps) if len(trained) > 1 else gaps[0]
         return found
@@ -954,33 +959,37 @@ class SgdResult(NamedTuple):
         }
 
     def warn(self) -> None:
-        """Warn if a fit ended too early: at ``max_iter``, or by ``tol`` far from the optimum."""
+        """Warn if a fit ended too early: far from the optimum, or without a gap at max_iter."""
         setting, trained = self.planned.problems.setting, self.trained
         n_iter, by_loss = max(one.epochs for one in trained), isinstance(setting.stop, Stalled)
         if setting.stop is None:
             return
-        if n_iter == setting.max_iter:
+        gaps = [one.gap for one in trained]
+        decides = setting.is_auto and setting.has_steps and by_loss and not setting.early_stopping
+        if not (decides and all(gap.share >= 0.0 for gap in gaps)):
             # by the objective, the last epoch counts as one too few, as in scikit-learn
-            if by_loss or not all(one.stopped for one in trained):
+            if n_iter == setting.max_iter and (by_loss or not all(one.stopped for one in trained)):
                 warn(
                     "Maximum number of iteration reached before convergence. Consider increasing"
                     " max_iter to improve the fit.",
                     ConvergenceWarning,
                 )
             return
-        wide = [one.gap.share for one in trained if one.gap.is_wide]
-        if not (wide and setting.is_auto and by_loss) or setting.early_stopping:
+        wide = [gap.share for gap in gaps if gap.is_wide]
+        if not wide:
             return
+        ended, advice = f"further epochs gain little after {n_iter}", "Decrease tol"
+        if any(one.gap.is_wide and one.epochs == setting.max_iter for one in trained):
+            ended, advice = f"max_iter={setting.max_iter} ended the fit", "Increase max_iter"
         of = f" in {len(wide)} of {len(trained)} one-vs-rest problems" if len(trained) > 1 else ""
         other, loss, penalty = "", setting.loss, setting.penalty
         is_l2 = isinstance(penalty, ElasticNet) and penalty.l2 > 0.0 == penalty.l1
         if loss.is_smooth and is_l2:
             other = f", or use antithetic.{exact_name(loss.name)}, which needs neither"
         warn(
-            f"tol={setting.tol:g} stopped the fit after {n_iter} epochs, but about"
-            f" {100.0 * max(wide):.3g} % of the way from a constant prediction to the minimum is"
-            f" still to go{of} (see gap_). Columns may be nearly collinear, or the penalty weak."
-            f" Increase max_iter and decrease tol{other}.",
+            f"{ended}, but the objective is still about {100.0 * max(wide):.3g} % above its"
+            f" minimum, relative to a constant model (see gap_){of}. Columns may be nearly"
+            f" collinear, or the penalty weak. {advice}{other}.",
             ConvergenceWarning,
         )
 

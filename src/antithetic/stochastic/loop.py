@@ -22,7 +22,7 @@ from antithetic.problem.smoothness import row_squares
 from antithetic.stochastic import SOLVERS
 from antithetic.stochastic.corrected import check_shrinking, safe_step
 from antithetic.stochastic.gap import Gap, Marks, estimate_gap, is_surely_wide, should_go_on
-from antithetic.stochastic.sgd import Sgd
+from antithetic.stochastic.sgd import MEAN, Averages, Sgd
 from antithetic.stochastic.solver import (
     After,
     Solution,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 MOST_LOWERINGS, _MOST_EASINGS = 30, 60
 # cosine between the ways of two epochs, and how often in a row
 _SAME_WAY, _EPOCHS_THE_SAME_WAY = 0.7, 3
+_LEAST_WAIT, _WAIT = 2, 0.1  # epochs without a better mean until the decay is doubled; of all
 FIRST_COMPARED = 4  # epochs before which noise is what is left, and the mean is better
 
 
@@ -153,7 +154,10 @@ def step_by_step(
 
 
 class Easing(NamedTuple):
-    """Where the last epoch went, how many went the same way, and how often decay was halved."""
+    """Where the last epoch went, how many went the same way, and how often decay was halved.
+
+    If means are compared, ``aligned`` is the number of epochs without a better one.
+    """
 
     moved: NDArray[np.float64] | None = None
     aligned: int = 0
@@ -179,19 +183,35 @@ def ease(before: State, after: State, easing: Easing) -> Easing:
     return Easing(moved, aligned, easing.eased)
 
 
+def balance(easing: Easing, mean: float, last: float, best: float, epochs: int) -> Easing:
+    """Halve the decay if steps are too short, and double it if they only make noise.
+
+    An epoch that ends better than its mean and all before is still on its way: its noise is less
+    than what it gained. If nothing better is found for a tenth of all epochs, noise hides gains.
+    """
+    if last < min(mean, best):
+        return Easing(None, 0, min(easing.eased + 1, _MOST_EASINGS))
+    if mean < best:
+        return easing._replace(aligned=0)
+    if easing.aligned + 1 < max(_LEAST_WAIT, _WAIT * epochs):
+        return easing._replace(aligned=easing.aligned + 1)
+    return Easing(None, 0, max(easing.eased - 1, -_MOST_EASINGS))
+
+
 def eased_rate(rate: float, least: float, easing: Easing) -> float:
-    """Decay after it was halved as often as needed, but not below the smallest."""
+    """Decay after it was halved or doubled as needed, but not below the smallest."""
     return max(min(rate, least), math.ldexp(rate, -easing.eased))
 
 
-def unless_wrong(spec: Spec, run: Run, after: After) -> float:
+def unless_wrong(spec: Spec, run: Run, after: After, known: float = np.nan) -> float:
     """Objective after an epoch; infinite if it went wrong.
 
     That is, it ended worse than it started and than zero weights, or it overflowed. The check costs
     one or two passes over the data. With many rows it is skipped if the losses during the epoch
     were at most those of zero weights, except after the first epoch with unbounded slopes. After
     the first epoch, only losses that may overshoot are checked, or few rows in units of their own.
-    NaN means that nothing but overflow was checked.
+    NaN means that nothing but overflow was checked. ``known`` is the objective of the mean, if it
+    was computed.
 
     It looks at the mean of an epoch if there is one, and otherwise at the last weights: an average
     over all epochs would hide for a long time how the last one ended.
@@ -201,13 +221,15 @@ def unless_wrong(spec: Spec, run: Run, after: After) -> float:
     looked_at = after.mean or last
     if not are_finite(last, looked_at):
         return np.inf
-    if later and not spec.is_always_checked:
-        return np.nan
-    may_skip = later or (problem.loss.is_bounded and solver.watch)
-    if may_skip and after.loss <= spec.loss_at_zero and len(problem.y) > FEW_ROWS:
-        return np.nan
-    with np.errstate(all="ignore"):
-        reached = problem.objective_of(*looked_at)
+    reached = known
+    if math.isnan(known):
+        if later and not spec.is_always_checked:
+            return np.nan
+        may_skip = later or (problem.loss.is_bounded and solver.watch)
+        if may_skip and after.loss <= spec.loss_at_zero and len(problem.y) > FEW_ROWS:
+            return np.nan
+        with np.errstate(all="ignore"):
+            reached = problem.objective_of(*looked_at)
     if not math.isfinite(reached):
         return np.inf
     if not reached > spec.loss_at_zero > 0.0:
@@ -238,6 +260,35 @@ def settled(spec: Spec, run: Run, epochs: int) -> Run:
     return run._replace(own=own, objective=objective)
 
 
+def best_so_far(
+    spec: Spec, run: Run, after: After, mean: float, last: float
+) -> tuple[Averages, float, Easing]:
+    """Return the best solution so far, its objective, and the balance of noise and steps.
+
+    ``after`` is the epoch that was just done, ``mean`` and ``last`` are objectives of its mean and
+    of its last weights. The weights that a run starts with are a solution as well.
+    """
+    best, own = run.objective, run.own
+    if math.isnan(best):
+        first = spec.solver.solution(run.state, run.own)
+        best, own = finite_objective(spec.problem, *first), _showing(after.own, *first)
+    easing = balance(run.easing, mean, last, best, after.state.epochs)
+    if min(last, mean) >= best:
+        if own.received is not None:
+            own = own._replace(received=after.own.received)
+    elif last < mean or after.mean is None:
+        own, best = _showing(after.own, after.state.coef, after.state.intercept), last
+    else:
+        own, best = after.own._replace(settled=MEAN), mean
+    return own, best, easing
+
+
+def _showing(own: Averages, coef: NDArray[Any], intercept: Any) -> Averages:
+    """What SGD keeps, with a solution that was found to be better than its mean."""
+    coef = coef.astype(np.float64)
+    return own._replace(coef=coef, intercept=intercept, weight=1.0, settled=MEAN)
+
+
 def with_mark(spec: Spec, run: Run) -> Run:
     """Remember the objective, from which the gap of a problem without Newton steps is estimated."""
     epochs = len(run.running)
@@ -246,6 +297,8 @@ def with_mark(spec: Spec, run: Run) -> Run:
     if np.isnan(objective):
         with np.errstate(all="ignore"):
             objective = spec.problem.objective(*spec.solver.solution(run.state, run.own))
+    if run.marks:
+        objective = min(objective, run.marks[-1][1])
     return run._replace(marks=(*run.marks, (epochs, objective)))
 
 
@@ -258,7 +311,9 @@ def with_gap(spec: Spec, run: Run) -> Run:
     solution = spec.solver.solution(run.state, run.own)
     units = spec.solver.preconditioner if isinstance(spec.solver, Sgd) else None
     columns = None if units is None else units.columns
-    return run._replace(gap=estimate_gap(spec.problem, solution, epochs, run.marks, columns))
+    known = {"start": spec.loss_of_a_constant, "reached": run.objective}
+    gap = estimate_gap(spec.problem, solution, epochs, run.marks, columns, **known)
+    return run._replace(gap=gap)
 
 
 class Patience(NamedTuple):
@@ -307,7 +362,7 @@ class Run(NamedTuple):
     patience : Patience
     easing : Easing
     marks : tuple
-        Objectives of some epochs, where the gap is estimated from them.
+        The smallest objective after some epochs, where the gap is estimated from them.
     gap : Gap or None
         Estimate after the last epoch, if one was needed.
     """
@@ -422,9 +477,13 @@ def train(spec: Spec, run: Run, epochs: int) -> Iterator[Run]:
             after, drawing = step_by_step(spec, run, batches, schedule)
         else:
             after = solver.epoch(run.state, run.own, batches, schedule)
-        objective, easing = after.objective, run.easing
+        objective, easing, mean = after.objective, run.easing, np.nan
+        if spec.is_compared:
+            ended = after.state.coef, after.state.intercept
+            with np.errstate(all="ignore"):
+                mean, last = spec.problem.objectives_of(after.mean or ended, ended)
         if spec.is_watched_over and run.lowered < MOST_LOWERINGS:
-            reached = unless_wrong(spec, run, after)
+            reached = unless_wrong(spec, run, after, mean)
             if reached == np.inf:
                 run = run._replace(lowered=run.lowered + 1)
                 continue
@@ -432,24 +491,30 @@ def train(spec: Spec, run: Run, epochs: int) -> Iterator[Run]:
                 objective = reached
         else:
             check_finite(spec.problem, after.state, run.schedule)
-        if spec.is_watched_over:
+        own, marks = after.own, run.marks
+        if spec.is_compared:
+            own, objective, easing = best_so_far(spec, run, after, mean, last)
+            lowest = min(mean, last, marks[-1][1] if marks else np.inf)
+            marks = (*marks, (len(run.running) + 1, lowest))
+        elif spec.is_watched_over:
             easing = ease(run.state, after.state, easing)
         running = after.loss + penalty.value(after.state.coef) if solver.watch else np.nan
         run = run._replace(
             state=after.state,
-            own=after.own,
+            own=own,
             drawing=drawing,
             order=after.order,
             objective=objective,
             running=(*run.running, running),
             moments=(*run.moments, time.perf_counter()),
             easing=easing,
+            marks=marks,
             gap=None,
         )
         if spec.trace:
             run = settled(spec, run, len(run.running))
             run = run._replace(entries=(*run.entries, measure(spec, run)))
-        if spec.is_extrapolated and len(run.running).bit_count() == 1:
+        if spec.is_extrapolated and not spec.is_compared and len(run.running).bit_count() == 1:
             run = with_mark(spec, run)
         if isinstance(spec.stop, Stalled):
             by_loss = spec.stop.of == "objective"
@@ -480,8 +545,9 @@ def _if_it_pays(spec: Spec, run: Run, stop: Stalled) -> Run:
         epochs, run = len(run.running), with_gap(spec, run)
         assert run.gap is not None
         if should_go_on(spec.problem, run.gap, last, epochs):
-            # estimates cost more than epochs of few rows: the next one is due after a fifth more
-            patience = Patience(patience.best, 0 if spec.is_extrapolated else -(epochs // 5))
+            # a Newton step costs more than epochs of few rows: the next is due after a fifth more
+            waited = 0 if spec.is_extrapolated else -(epochs // 5)
+            patience = Patience(patience.best, stop.epochs - 1 if spec.is_compared else waited)
     if patience.stopped and spec.steps.adapts and can_be_lowered(present_schedule(spec, run)):
         return run._replace(patience=Patience(patience.best), lowered=run.lowered + 1)
     return run._replace(patience=patience)
@@ -490,10 +556,8 @@ def _if_it_pays(spec: Spec, run: Run, stop: Stalled) -> Run:
 def present_schedule(spec: Spec, run: Run) -> Schedule:
     """Steps of the next epoch: lowered and eased as often as that was found to be needed."""
     code, eta0, rate, start = run.schedule
-    if spec.is_watched_over:
-        assert isinstance(spec.steps, Auto)
-        least = spec.problem.penalty.l2 if spec.steps.decay is None else spec.steps.decay
-        rate = eased_rate(rate, least, run.easing)
+    if spec.is_watched_over and isinstance(spec.steps, Auto) and spec.steps.decay is None:
+        rate = eased_rate(rate, spec.problem.penalty.l2, run.easing)
     return Schedule(code, eta0 / LOWERING**run.lowered, rate, start)
 
 

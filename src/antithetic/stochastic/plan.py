@@ -121,7 +121,9 @@ def is_worth_averaging(n: int, d: int, loss: Loss, penalty: Penalty) -> bool:
     if loss.has_classes:  # each row moves the weights of all classes
         return True
     smooth = isinstance(penalty, ElasticNet) and penalty.l1 <= _NO_PENALTY * penalty.l2
-    return smooth and loss.is_bounded and _ROWS_PER_FEATURE * d <= n
+    # of a loss with a kink, each epoch compares its mean with its last weights
+    many = _ROWS_PER_FEATURE * d <= n or not loss.is_smooth
+    return smooth and loss.is_bounded and many
 
 
 def noise_left(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from antithetic._core.losses import PERCEPTRON
 from antithetic.exact.gap import has_newton_decrement
 from antithetic.orders import Order, Uniform
 from antithetic.orders.order import Draws, Pool
@@ -17,6 +18,7 @@ from antithetic.problem import Problem
 from antithetic.problem.columns import moments_of
 from antithetic.problem.preconditioner import Preconditioner, find_preconditioner, with_spread
 from antithetic.stochastic import SOLVERS, Solver, check_solver, make_solver
+from antithetic.stochastic.gap import loss_of_a_constant
 from antithetic.stochastic.sgd import Sgd
 from antithetic.stochastic.solver import Choice
 from antithetic.stochastic.steps import Auto, Steps
@@ -87,6 +89,22 @@ class Spec:
     def is_extrapolated(self) -> bool:
         """Whether the gap is estimated from the objectives after 1, 2, 4, 8, ... epochs."""
         return self.estimates_gap and not has_newton_decrement(self.problem)
+
+    @cached_property
+    def is_compared(self) -> bool:
+        """Whether each epoch compares its mean with its last weights, and keeps the best so far.
+
+        For losses with a kink, this tells whether noise or short steps hold a run up. All rows have
+        to be there, since a chunk says little about others.
+        """
+        own = self.is_watched_over and self.is_extrapolated and isinstance(self.solver, Sgd)
+        loss = self.problem.loss
+        return own and self.solver.by_epoch and not loss.is_smooth and loss.code != PERCEPTRON
+
+    @cached_property
+    def loss_of_a_constant(self) -> float:
+        """Mean loss of the best constant prediction, of zero without an intercept."""
+        return loss_of_a_constant(self.problem)
 
     @cached_property
     def is_step_by_step(self) -> bool:

@@ -53,8 +53,9 @@ class Target(Settings):
     Parameters
     ----------
     of : {"gradient", "gap"}
-        The norm of the gradient mapping (the gradient, where the penalty is smooth), or the
-        duality gap, which needs an L2 penalty (L1 may be added to it) and no intercept.
+        The norm of the gradient mapping (the gradient, where the penalty is smooth), or a bound on
+        (f - f*) / (f(0) - f*) from the duality gap, which needs an L2 penalty (L1 may be added to
+        it) and no intercept. It is infinite while zero weights are better.
     tol : float
         The run ends when the measure is at most this.
     """

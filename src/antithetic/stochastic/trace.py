@@ -22,6 +22,7 @@ from antithetic.orders import Order
 from antithetic.orders.order import name_order
 from antithetic.problem import Problem, ratio
 from antithetic.stochastic import SOLVERS
+from antithetic.stochastic.gap import bound_of
 from antithetic.stochastic.solver import Solution
 from antithetic.stochastic.stopping import Stop, Target
 
@@ -130,8 +131,10 @@ def _objective(view: View) -> float:
 
 
 def _gap(view: View) -> float:
-    known = view.spec.solver.gap(view.run.state, view.run.own)
-    return duality_gap(view.spec.problem, *view.solution) if known is None else known
+    left = view.spec.solver.gap(view.run.state, view.run.own)
+    if left is None:
+        left = duality_gap(view.spec.problem, *view.solution)
+    return bound_of(view.spec.problem, _objective(view), left).share
 
 
 def _variance_ratio(view: View) -> float:

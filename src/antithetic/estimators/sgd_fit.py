@@ -980,7 +980,12 @@ class SgdResult(NamedTuple):
             return
         ended, advice = f"further epochs gain little after {n_iter}", "Decrease tol"
         if any(one.gap.is_wide and one.epochs == setting.max_iter for one in trained):
-            ended, advice = f"max_iter={setting.max_iter} ended the fit", "Increase max_iter"
+            ended = f"max_iter={setting.max_iter} ended the fit"
+            # scikit-learn's words, which its users look for
+            advice = (
+                "Maximum number of iteration reached before convergence. Consider increasing"
+                " max_iter to improve the fit"
+            )
         of = f" in {len(wide)} of {len(trained)} one-vs-rest problems" if len(trained) > 1 else ""
         other, loss, penalty = "", setting.loss, setting.penalty
         is_l2 = isinstance(penalty, ElasticNet) and penalty.l2 > 0.0 == penalty.l1

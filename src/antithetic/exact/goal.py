@@ -87,7 +87,9 @@ class Goal(NamedTuple):
     def gap(self, iterations: int) -> float:
         """Gap at which the run ends: less than was asked for, where digits cost nothing."""
         is_free = self.is_small and self.tol <= _QUICK and iterations < FREE_ITERATIONS
-        return min(self.tol, _FREE_DIGITS) if is_free else self.tol
+        if not is_free:
+            return self.tol
+        return _FREE_DIGITS if self.tol >= _FREE_DIGITS else 0.0  # who asks for more gets them all
 
     def distance(self, objective: float, iterations: int) -> float:
         """Distance from the optimum at which the run ends."""

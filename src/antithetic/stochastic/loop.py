@@ -477,13 +477,16 @@ def train(spec: Spec, run: Run, epochs: int) -> Iterator[Run]:
             after, drawing = step_by_step(spec, run, batches, schedule)
         else:
             after = solver.epoch(run.state, run.own, batches, schedule)
-        objective, easing, mean = after.objective, run.easing, np.nan
+        objective, easing, mean, last = after.objective, run.easing, np.nan, np.nan
         if spec.is_compared:
             ended = after.state.coef, after.state.intercept
             with np.errstate(all="ignore"):
                 mean, last = spec.problem.objectives_of(after.mean or ended, ended)
         if spec.is_watched_over and run.lowered < MOST_LOWERINGS:
-            reached = unless_wrong(spec, run, after, mean)
+            if mean <= spec.loss_at_zero and last < np.inf:  # as a rule, and nothing can be wrong
+                reached = mean
+            else:
+                reached = unless_wrong(spec, run, after, mean)
             if reached == np.inf:
                 run = run._replace(lowered=run.lowered + 1)
                 continue

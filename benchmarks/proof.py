@@ -41,7 +41,8 @@ from scipy import sparse
 from standard_errors import standard_errors
 
 import antithetic
-from antithetic.inference.fitted import Fitted, Root, read_fitted
+from antithetic.exact.linear_algebra import Root
+from antithetic.inference.fitted import Fitted, read_fitted
 from antithetic.inference.leave_one_out import Search, leave_one_out
 
 STRENGTHS = (0.01, 1.0, 100.0)

@@ -22,8 +22,10 @@ from antithetic import (
     Ridge,
     TweedieRegressor,
 )
+from antithetic.exact import linear_algebra
+from antithetic.exact.linear_algebra import NotDefiniteError, Root
 from antithetic.inference import fitted as module
-from antithetic.inference.fitted import NotDefiniteError, Root, read_fitted
+from antithetic.inference.fitted import read_fitted
 
 N, D = 150, 4
 SHIFT = np.array([0.0, 100.0, -3.0, 0.5])
@@ -149,7 +151,7 @@ def test_leverages_are_products_with_the_inverse(kind, monkeypatch):
     Z = np.column_stack([X - fitted.centre, np.ones(N)])
     expected = np.einsum("ia,kalb,ib->ikl", Z, inverse.reshape(k, D + 1, k, D + 1), Z)
     of_products = fitted.root()
-    monkeypatch.setattr(module, "_FEW_DIGITS", 2.0)  # as if all were ill-conditioned
+    monkeypatch.setattr(linear_algebra, "_FEW_DIGITS", 2.0)  # as if all were ill-conditioned
     monkeypatch.setattr(module, "BLOCK_ENTRIES", 40)
     for root in (Root(hessian), Root(hessian, fitted.lowered()), of_products, fitted.root()):
         found = fitted.leverages(root)

@@ -16,9 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import antithetic
-from antithetic.inference import left_out
 from antithetic.inference.fitted import read_fitted
 from antithetic.inference.left_out import Expansion
+from antithetic.problem.loss import Loss
 
 leave_one_out = antithetic.inference.leave_one_out
 RNG = np.random.default_rng(0)
@@ -209,8 +209,8 @@ def sharp(name):
 @pytest.mark.parametrize("name", ["poisson", "logistic"])
 def test_the_constant_of_the_losses_cannot_be_smaller(name, c, monkeypatch):
     """With 0.7 c in place of c, intervals miss their scores."""
-    real = left_out.constant_of_curvature
-    monkeypatch.setattr(left_out, "constant_of_curvature", lambda fitted: c * real(fitted))
+    real = Loss.concordance.fget
+    monkeypatch.setattr(Loss, "concordance", property(lambda loss: c * real(loss)))
     model, rows, y = sharp(name)
     expansion = Expansion.at(read_fitted(model.fit(rows, y), rows, y))
     found = expansion.first(expansion.group(np.array([[0]])))

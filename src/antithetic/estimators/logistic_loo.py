@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from antithetic._util.threads import limit_blas, thread_map
 from antithetic.estimators.data import TrainingData
 from antithetic.estimators.logistic import LogisticRegression
+from antithetic.exact.linear_algebra import NotDefiniteError
 from antithetic.exact.path import Solved
-from antithetic.inference.fitted import Fitted, NotDefiniteError, read_fitted
+from antithetic.inference.fitted import Fitted, read_fitted
 from antithetic.inference.leave_one_out import (
     Search,
     codes_of_groups,

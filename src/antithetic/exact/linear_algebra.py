@@ -8,13 +8,14 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
+from scipy.linalg.lapack import dpocon, dpotrf, dpotrs, dtrtri
 
 from antithetic.exact.sums import Vector, diagonal_of
 from antithetic.problem.overflow import DivergenceError, overflow_message
 
 _FIRST_SHIFT = 1e-12  # of the diagonal of a matrix that rounding made indefinite
 _LARGEST_SHIFT = 1e12  # which makes any matrix definite whose entries are finite
+_FEW_DIGITS = 1e-8  # reciprocal condition of a scaled matrix whose factor has half of the digits
 
 
 class Inverse(Protocol):
@@ -89,9 +90,25 @@ class Root:
         self._scale = 1.0 / np.sqrt(diagonal)
         scaled = matrix * self._scale * self._scale[:, None]
         diagonal_of(scaled)[:] = 1.0 - lowered
+        self._size = float(np.abs(scaled).sum(axis=0).max())
         self._lower, failed = dpotrf(scaled.T, lower=1, clean=1, overwrite_a=1)
         if failed:
             raise NotDefiniteError("the Hessian is not positive definite")
+
+    @classmethod
+    def of_triangle(cls, upper: Vector) -> Root:
+        """Return the factor of ``R'R`` for an upper triangle R, without forming that product."""
+        if not (upper.diagonal() != 0.0).all():
+            raise NotDefiniteError("the Hessian is not positive definite")
+        root = cls.__new__(cls)
+        root._scale, root._lower = np.ones(len(upper)), np.asfortranarray(upper.T)
+        root._size = np.nan
+        return root
+
+    @property
+    def loses_digits(self) -> bool:
+        """Whether the matrix, scaled, is so ill-conditioned that half of the digits may be lost."""
+        return not dpocon(self._lower, self._size, uplo="L")[0] > _FEW_DIGITS
 
     def halves(self, rows: Vector) -> Vector:
         """Return rows z for which ``z_i @ z_j`` is ``x_i' H^-1 x_j``, shape (m, p)."""
@@ -99,9 +116,28 @@ class Root:
         solved: Vector = dtrsm(1.0, self._lower, scaled.T, lower=1, overwrite_b=1)
         return solved.T
 
+    def backward(self, halves: Vector) -> Vector:
+        """Return ``H^-1 x`` for each row of :meth:`halves`, shape (m, p)."""
+        given = np.ascontiguousarray(halves)
+        solved: Vector = dtrsm(1.0, self._lower, given.T, lower=1, trans_a=1)
+        return solved.T * self._scale
+
+    def solve(self, vector: Vector) -> Vector:
+        """Return ``H^-1 v`` for a vector, or for each row of a matrix."""
+        return self.backward(self.halves(np.atleast_2d(vector))).reshape(np.shape(vector))
+
+    def norm(self, vector: Vector) -> float:
+        """Return the norm of a vector with respect to ``H^-1``."""
+        return float(np.linalg.norm(self.halves(vector[None, :])))
+
     def inverse_root(self) -> Vector:
         """Lower triangle T for which ``T' T`` is the inverse of H, shape (p, p)."""
         return self.halves(np.eye(len(self._scale))).T
+
+    def inverse(self) -> Vector:
+        """Return the inverse of H, shape (p, p)."""
+        root = self.inverse_root()
+        return root.T @ root
 
 
 def dependent_columns(matrix: Vector, least: float) -> tuple[NDArray[np.intp], Vector]:

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.inference.fitted import Fitted, Root, Vector
+from antithetic.exact.linear_algebra import Root
+from antithetic.exact.sums import Vector
+from antithetic.inference.fitted import Fitted
 
 KINDS = ("classical", "HC0", "HC1", "HC2", "HC3", "clustered")
 _NOTHING = 1e-9  # of a row whose leverage is that close to 1
@@ -74,29 +76,17 @@ def effective_weights(fitted: Fitted, root: Root) -> float:
 
 def dispersion(fitted: Fitted, counts: Counts) -> float:
     """Pearson's estimate of the dispersion; 1 for classes and counts, where it is known."""
-    if not has_dispersion(fitted):
+    if fitted.loss.has_known_dispersion:
         return 1.0
-    means = fitted.loss.means(fitted.scores)
-    squares = fitted.weight * (fitted.y - means) ** 2 / variances(fitted, means)
-    return float(squares.sum()) / counts.check_left("the dispersion")
-
-
-def has_dispersion(fitted: Fitted) -> bool:
-    """Whether the loss has a dispersion that is estimated."""
-    return fitted.loss.name in ("squared_error", "gamma", "tweedie")
-
-
-def variances(fitted: Fitted, means: Vector) -> Vector:
-    """Variance of each target, over the dispersion."""
-    return means**fitted.loss.epsilon if fitted.loss.has_log_link else np.ones_like(means)
+    squares = fitted.loss.pearson(fitted.y, fitted.scores)
+    return float(fitted.weight @ squares) / counts.check_left("the dispersion")
 
 
 def expected_root(fitted: Fitted, root: Root) -> Root:
     """Factor of the expected information; for most losses ``root``, that of the Hessian."""
     if fitted.loss.name not in ("gamma", "tweedie"):
         return root
-    means = fitted.loss.means(fitted.scores)
-    return fitted.root(fitted.weight * means**2 / variances(fitted, means))
+    return fitted.root(fitted.weight * np.exp((2.0 - fitted.loss.epsilon) * fitted.scores))
 
 
 def middle(

@@ -19,8 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpocon, dpotrf
 from scipy.special import log_softmax
 
 from antithetic._util.validation import (
@@ -31,26 +29,20 @@ from antithetic._util.validation import (
     check_rows,
     check_weights,
 )
+from antithetic.exact.linear_algebra import NotDefiniteError, Root
+from antithetic.exact.sums import Vector, diagonal_of, rounding_of
 from antithetic.problem.constant import constant_of
 from antithetic.problem.losses import LOSSES, SOFTMAX, Loss
 from antithetic.problem.result import Result
 
-Vector = NDArray[np.float64]
-
 MOST_WEIGHTS = 5000  # whose Hessian takes 200 MB
-_ROUNDING = 1.2e-16  # unit roundoff of float64, with a margin
 _GAP_SLACK = 10.0  # between a gap and its estimate by half the squared Newton decrement
 _LEAST_GAP = 1e-9  # of the objective, that rounding of a fit leaves
 _DEPENDENT = 1e-9  # share of a column's norm that others leave, if it depends on them
-_FEW_DIGITS = 1e-8  # reciprocal condition of a scaled Hessian whose factor has half of the digits
 _AT_OPTIMUM = 1e-10  # standard errors: where Newton's method ends
 _MOST_STEPS = 40
 _UNSURE = 100.0  # standard error of a weight times the spread of its column, if it grows for ever
 _LOSSES = ("log_loss", "softmax", "squared_error", "poisson", "gamma", "tweedie")
-
-
-class NotDefiniteError(ValueError):
-    """The Hessian is not positive definite: columns depend on others, or classes are separated."""
 
 
 class Terms(NamedTuple):
@@ -85,74 +77,6 @@ class _Labels(NamedTuple):
 
     y: NDArray[Any]
     weight: Vector | None
-
-
-class Root:
-    """Cholesky factor of a positive definite matrix H, whose columns may have any scale.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (p, p)
-    lowered : float, default=0.0
-        Share of its diagonal that is subtracted first, so that rounding cannot make H larger.
-    """
-
-    def __init__(self, matrix: Vector, lowered: float = 0.0) -> None:
-        diagonal = matrix.diagonal()
-        if not (diagonal > 0.0).all():
-            raise NotDefiniteError("the Hessian is not positive definite")
-        self._scale = 1.0 / np.sqrt(diagonal)
-        scaled = matrix * self._scale * self._scale[:, None]
-        scaled[np.diag_indices_from(scaled)] = 1.0 - lowered
-        self._size = float(np.abs(scaled).sum(axis=0).max())
-        self._lower, failed = dpotrf(scaled.T, lower=1, clean=1, overwrite_a=1)
-        if failed:
-            raise NotDefiniteError("the Hessian is not positive definite")
-
-    @classmethod
-    def of_triangle(cls, upper: Vector) -> Root:
-        """Return the factor of ``R'R`` for an upper triangle R, without forming that product."""
-        diagonal = np.abs(upper.diagonal())
-        if not (diagonal > 0.0).all():
-            raise NotDefiniteError("the Hessian is not positive definite")
-        root = cls.__new__(cls)
-        root._scale, root._lower = np.ones(len(upper)), np.asfortranarray(upper.T)
-        root._size = np.nan
-        return root
-
-    @property
-    def loses_digits(self) -> bool:
-        """Whether the matrix, scaled, is so ill-conditioned that half of the digits may be lost."""
-        return not dpocon(self._lower, self._size, uplo="L")[0] > _FEW_DIGITS
-
-    def halves(self, rows: Vector) -> Vector:
-        """Return rows z for which ``z_i @ z_j`` is ``x_i' H^-1 x_j``, shape (m, p)."""
-        scaled = np.ascontiguousarray(rows * self._scale)
-        solved: Vector = dtrsm(1.0, self._lower, scaled.T, lower=1, overwrite_b=1)
-        return solved.T
-
-    def backward(self, halves: Vector) -> Vector:
-        """Return ``H^-1 x`` for each row of :meth:`halves`, shape (m, p)."""
-        given = np.ascontiguousarray(halves)
-        solved: Vector = dtrsm(1.0, self._lower, given.T, lower=1, trans_a=1)
-        return solved.T * self._scale
-
-    def solve(self, vector: Vector) -> Vector:
-        """Return ``H^-1 v`` for a vector, or for each row of a matrix."""
-        return self.backward(self.halves(np.atleast_2d(vector))).reshape(np.shape(vector))
-
-    def norm(self, vector: Vector) -> float:
-        """Norm of a vector with respect to ``H^-1``."""
-        return float(np.linalg.norm(self.halves(vector[None, :])))
-
-    def inverse_root(self) -> Vector:
-        """Lower triangle T for which ``T' T`` is the inverse of H, shape (p, p)."""
-        return self.halves(np.eye(len(self._scale))).T
-
-    def inverse(self) -> Vector:
-        """The inverse of H, shape (p, p)."""
-        root = self.inverse_root()
-        return root.T @ root
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -267,7 +191,7 @@ class Fitted:
         if self.n_classes == 1:
             found = self.gram(self.weight * self.curvatures)
             if not data_only:
-                found[np.diag_indices_from(found)] += self.penalty
+                diagonal_of(found)[:] += self.penalty
             return found
         k, p = self.n_classes, self.p
         found = np.zeros((k, p, k, p))
@@ -381,8 +305,7 @@ class Fitted:
     def lowered(self) -> float:
         """Share of the Hessian's diagonal that its rounding, and the factor's, is below."""
         size = self.p * self.n_classes
-        units = [k * _ROUNDING / (1.0 - k * _ROUNDING) for k in (self.n, size)]
-        return size * sum(units)
+        return size * (rounding_of(self.n) + rounding_of(size))
 
     def leverages(self, root: Root) -> Vector:
         """Return ``x_i' H^-1 x_i`` of each row, shape (n,); of many classes, (n, K, K)."""
@@ -482,7 +405,7 @@ class Fitted:
         for place, block in self.blocks():
             sizes += np.abs(weight[place] * self.slopes[place]).T @ np.abs(block)
         errors = np.linalg.norm(root.inverse_root(), axis=0)
-        rounding = _ROUNDING * float(sizes.ravel() @ errors)
+        rounding = rounding_of(self.n) * float(sizes.ravel() @ errors)
         return bool((decrement + rounding) * np.sqrt(leverages.max()) < 0.5)
 
     def _growing(self, root: Root) -> str:

@@ -14,7 +14,9 @@ from antithetic._util.progress import progress_bar
 from antithetic._util.threads import limit_blas
 from antithetic._util.validation import check_count, check_weights
 from antithetic._util.warnings import warn
-from antithetic.inference.fitted import Fitted, NotDefiniteError, Vector, read_fitted
+from antithetic.exact.linear_algebra import NotDefiniteError
+from antithetic.exact.sums import Vector
+from antithetic.inference.fitted import Fitted, read_fitted
 from antithetic.inference.left_out import Expansion, Found, Group, Members
 
 _MOST_OF_CLASSES = 500  # weights of many classes: time grows with their cube

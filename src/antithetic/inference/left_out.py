@@ -51,7 +51,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from antithetic.inference.fitted import Fitted, NotDefiniteError, Root, Vector
+from antithetic.exact.linear_algebra import NotDefiniteError, Root
+from antithetic.exact.sums import Vector, diagonal_of, rounding_of
+from antithetic.inference.fitted import Fitted
 
 Members = NDArray[np.intp]  # of groups of one size, shape (m, k)
 
@@ -68,17 +70,6 @@ _CLOSE = 1e-5  # radius of a score that needs no further digits
 _FEW = 2000  # rows, of which all are multiplied with steps at once
 _PART = 20  # of the rows: those that steps move most
 _ENTRIES = 1 << 21  # of scores for a batch of groups
-UNIT = 1.2e-16  # unit roundoff of float64, with a margin
-
-
-def constant_of_curvature(fitted: Fitted) -> float:
-    r"""Return c, for which :math:`|\phi'''| \le c\,\phi''`."""
-    if fitted.loss.name == "squared_error":
-        return 0.0
-    if fitted.loss.has_log_link:
-        power = float(fitted.loss.epsilon)
-        return max(power - 1.0, 2.0 - power)
-    return 1.0
 
 
 class Found(NamedTuple):
@@ -206,7 +197,7 @@ class Expansion:
     ----------
     fitted : Fitted
     c : float
-        See :func:`constant_of_curvature`.
+        The loss's ``concordance``.
     root : Root
         Factor of the Hessian, whose diagonal is lowered.
     leverages : ndarray of shape (n,), or (n, K, K)
@@ -252,7 +243,7 @@ class Expansion:
         rounding = float(entries @ np.sqrt(inverse)) + np.sqrt(of_slopes)
         nu = root.norm(gradient.ravel()) + rounding
         slack = 2.0 * fitted.lowered() * float(hessian.diagonal() @ inverse)
-        c, further = constant_of_curvature(fitted), _further_halves(fitted, root, gradient)
+        c, further = fitted.loss.concordance, _further_halves(fitted, root, gradient)
         leverages, along = _second_pass(fitted, root, further)
         found = cls(fitted, c, root, leverages, further, along, nu, rounding, of_scores, slack)
         if polish and found.kappa * nu > _FAR_OFF:
@@ -630,9 +621,9 @@ def _first_pass(fitted: Fitted) -> tuple[Vector, Vector, Vector, Vector]:
         of_scores[place] = (block @ theta.T).max(axis=1)
     if classes == 1:
         gram = (gram + gram.T) / 2.0
-        gram[np.diag_indices(p)] += fitted.penalty
-    entries = (n + 8) * UNIT * entries + 4.0 * UNIT * fitted.penalty * theta
-    of_scores = (p + 8) * UNIT * (of_scores + np.abs(fitted.offset))
+        diagonal_of(gram)[:] += fitted.penalty
+    entries = rounding_of(n) * entries + rounding_of(1) * fitted.penalty * theta
+    of_scores = rounding_of(p) * (of_scores + np.abs(fitted.offset))
     return gram, gradient.reshape(fitted.theta.shape), entries.ravel(), of_scores
 
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit, xlogy
 
 from antithetic._util.validation import check_column, did_you_mean
+from antithetic.exact.linear_algebra import NotDefiniteError
+from antithetic.exact.sums import Vector
 from antithetic.inference.covariance import (
     KINDS,
     Counts,
@@ -19,11 +21,10 @@ from antithetic.inference.covariance import (
     dispersion,
     effective_weights,
     expected_root,
-    has_dispersion,
     middle,
     to_given_columns,
 )
-from antithetic.inference.fitted import Fitted, NotDefiniteError, Vector, read_fitted
+from antithetic.inference.fitted import Fitted, read_fitted
 from antithetic.problem.result import Result
 
 _WEIGHTS = ("frequency", "variance", "sampling")
@@ -369,7 +370,7 @@ def summary(
         found = spread @ middle(fitted, root, counts, kind, clusters) @ spread.T
 
     df_test = np.inf
-    if has_dispersion(fitted):
+    if not fitted.loss.has_known_dispersion:
         df_test = counts.left if clusters is None else count_groups(fitted, clusters) - 1.0
     std_err = np.sqrt(np.maximum(found.diagonal(), 0.0))
     far = ndtri((1.0 + level) / 2.0) if np.isinf(df_test) else stdtrit(df_test, (1.0 + level) / 2.0)
@@ -378,7 +379,7 @@ def summary(
     tail = ndtr(-np.abs(statistic)) if np.isinf(df_test) else stdtr(df_test, -np.abs(statistic))
     is_plain = weights == "frequency" and not weighs_classes
     likelihood = _log_likelihood(fitted, counts.rows) if is_plain else np.nan
-    parameters = counts.weights + has_dispersion(fitted)
+    parameters = counts.weights + (not fitted.loss.has_known_dispersion)
     per_class = max(1, fitted.n_classes - 1)
     own = _INTERCEPT if fitted.fit_intercept else None
     labels = [*([own] if own else []), *fitted.names]

@@ -26,6 +26,7 @@ from antithetic.exact import linear_algebra
 from antithetic.exact.linear_algebra import NotDefiniteError, Root
 from antithetic.inference import fitted as module
 from antithetic.inference.fitted import read_fitted
+from antithetic.inference.left_out import Expansion
 
 N, D = 150, 4
 SHIFT = np.array([0.0, 100.0, -3.0, 0.5])
@@ -173,6 +174,25 @@ def test_the_lowered_factor_is_of_a_smaller_matrix():
     share = 1e-3  # large enough to be seen
     lowered = np.linalg.inv(hessian - share * np.diag(np.diag(hessian)))
     assert_allclose(Root(hessian, share).inverse(), lowered, rtol=1e-9)
+
+
+def test_certain_classes_lose_no_digits():
+    """Slopes and curvatures of rows far from the boundary are right to their last digits.
+
+    There, one minus the probability of the own class has few of them.
+    """
+    X, y = np.arange(1.0, 7.0)[:, None], np.arange(6) % 3
+    fitted = read_fitted(LogisticRegression(C=1e-3, fit_intercept=False).fit(X, y), X, y)
+    tail = 2.0 * np.exp(-9.0 * X[:, 0])  # odds of the other classes
+    for sure in range(3):
+        there = fitted.at(9.0 * np.eye(3)[sure][:, None])
+        own = np.flatnonzero(y == sure)
+        assert_allclose(there.slopes[own, sure], -(tail / (1.0 + tail))[own], rtol=1e-13)
+        bend = float((tail / (1.0 + tail) ** 2) @ X[:, 0] ** 2)
+        assert_allclose(there.hessian(data_only=True)[sure, sure], bend, rtol=1e-13)
+        bends = Expansion.at(there, polish=False).group(np.arange(6)[:, None]).C
+        squares = np.einsum("nkl,nkl->nk", bends, bends)[:, sure]
+        assert_allclose(squares, tail / (1.0 + tail) ** 2, rtol=1e-13)
 
 
 @pytest.mark.parametrize("kind", MODELS)

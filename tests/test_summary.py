@@ -730,6 +730,19 @@ def test_an_outlier_has_errors():
     assert_allclose(found.std_err, result.bse, rtol=TOL)
 
 
+def test_a_row_without_weight_changes_nothing():
+    """However far off such a row is, it does not look like separated classes."""
+    X, y = rows_of("diabetes_scale")
+    far, labels = np.vstack([X, 1e15 * np.ones((1, X.shape[1]))]), np.append(y, 1)
+    weight = np.append(np.ones(len(y)), 0.0)
+    found = summary(
+        LogisticRegression(**FREE).fit(far, labels, sample_weight=weight),
+        far, labels, sample_weight=weight,
+    )  # fmt: skip
+    alone = summary(LogisticRegression(**FREE).fit(X, y), X, y)
+    assert_allclose(found.std_err, alone.std_err, rtol=TOL)
+
+
 def test_a_row_that_alone_determines_a_weight_has_no_hc3():
     """A leverage of 1 is refused by HC2 and HC3, which would divide by zero."""
     rng = np.random.default_rng(0)

@@ -197,9 +197,10 @@ class Fitted:
         found = np.zeros((k, p, k, p))
         for place, block in self.blocks():
             chances, weight = self.curvatures[place], self.weight[place]
+            rest = chances_of_others(chances)
             for one in range(k):
                 for other in range(one + 1):
-                    shares = chances[:, one] * ((one == other) - chances[:, other])
+                    shares = chances[:, one] * (rest if one == other else -chances)[:, other]
                     found[one, :, other] += (block * (weight * shares)[:, None]).T @ block
         for one in range(k):
             for other in range(one):
@@ -305,7 +306,7 @@ class Fitted:
     def lowered(self) -> float:
         """Share of the Hessian's diagonal that its rounding, and the factor's, is below."""
         size = self.p * self.n_classes
-        return size * (rounding_of(self.n) + rounding_of(size))
+        return size * (rounding_of(self.n) + 3.0 * rounding_of(size))  # of sums, factor, solutions
 
     def leverages(self, root: Root) -> Vector:
         """Return ``x_i' H^-1 x_i`` of each row, shape (n,); of many classes, (n, K, K)."""
@@ -398,6 +399,7 @@ class Fitted:
         if self.penalty.any() or self.loss.name == "squared_error":
             return True
         leverages, weight = self.leverages(root), self.weight
+        leverages = leverages[weight > 0.0]
         if self.n_classes > 1:
             own = np.einsum("ikk->ik", leverages)
             leverages, weight = own[:, :, None] + own[:, None, :] - 2.0 * leverages, weight[:, None]
@@ -678,5 +680,20 @@ def _derivatives(loss: Loss, y: NDArray[Any], scores: Vector) -> tuple[Vector, V
         return loss.slope(y, scores), loss.curvature(y, scores)
     chances: Vector = np.exp(log_softmax(scores, axis=1))
     slopes = chances.copy()
-    slopes[np.arange(len(y)), y] -= 1.0
+    to_slopes(slopes, y)
     return slopes, chances
+
+
+def to_slopes(chances: Vector, y: NDArray[Any]) -> None:
+    """Turn probabilities, shape (n, ..., K), into derivatives of the loss in the scores.
+
+    That of a row's own class is minus the sum of the others: 1 - p would lose all digits near 1.
+    """
+    own = (np.arange(len(y)), ..., y)
+    chances[own] = 0.0
+    chances[own] = -chances.sum(axis=-1)
+
+
+def chances_of_others(chances: Vector) -> Vector:
+    """Return one minus each probability to its last digit, shape (n, K)."""
+    return chances @ (1.0 - np.eye(chances.shape[1]))

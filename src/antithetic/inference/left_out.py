@@ -37,8 +37,9 @@ group's slopes plus the share of the penalty's gradient, which leaves a further 
 With many classes, a row has a score for each class, W holds :math:`s(\mathrm{diag}(p) - pp')` of
 each row, and the range over the classes stands in place of absolute values.
 
-**Rounding.** The Hessian's diagonal is lowered by more than its rounding can be, so that all
-leverages are bounds; what the lowering and the rounding of gradients leave is added to the residual
+**Rounding.** The Hessian's diagonal is lowered by more than the rounding of its sums and of its
+factor can be, so that all leverages are bounds. What the lowering, the rounding of curvatures
+(those of scores that are rounded) and that of gradients leave is added to the residual
 (`Expansion.slack`, `Expansion.rounding`).
 """
 
@@ -53,7 +54,7 @@ from numpy.typing import NDArray
 
 from antithetic.exact.linear_algebra import NotDefiniteError, Root
 from antithetic.exact.sums import Vector, diagonal_of, rounding_of
-from antithetic.inference.fitted import Fitted
+from antithetic.inference.fitted import Fitted, chances_of_others, to_slopes
 
 Members = NDArray[np.intp]  # of groups of one size, shape (m, k)
 
@@ -213,7 +214,8 @@ class Expansion:
     of_scores : ndarray of shape (n,)
         Rounding of the scores.
     slack : float
-        Share of a step's length that lowering the diagonal leaves of the gradient.
+        By how much of itself the Hessian may be above its factor, or below because curvatures are
+        rounded.
     """
 
     fitted: Fitted
@@ -234,16 +236,19 @@ class Expansion:
         ``check`` refuses a model that cannot come from these rows.
         """
         hessian, gradient, entries, of_scores = _first_pass(fitted)
-        root = Root(hessian, fitted.lowered())
+        lowered, c = fitted.lowered(), fitted.loss.concordance
+        root = Root(hessian, lowered)
         if check:
             fitted.check_optimum(root, gradient)
         inverse = _square_sums(root, len(hessian))
         curvatures = fitted.curvatures.reshape(fitted.n, -1)  # probabilities are at least theirs
-        of_slopes = float(fitted.weight @ (curvatures.sum(axis=1) * of_scores**2))
+        errors = of_scores + rounding_of(1)  # exponentials are rounded too
+        of_slopes = float(fitted.weight @ (curvatures.sum(axis=1) * errors**2))
         rounding = float(entries @ np.sqrt(inverse)) + np.sqrt(of_slopes)
         nu = root.norm(gradient.ravel()) + rounding
-        slack = 2.0 * fitted.lowered() * float(hessian.diagonal() @ inverse)
-        c, further = fitted.loss.concordance, _further_halves(fitted, root, gradient)
+        worst = float(errors.max(initial=0.0, where=fitted.weight > 0.0))
+        slack = 2.0 * lowered * float(hessian.diagonal() @ inverse) + np.expm1(2.0 * c * worst)
+        further = _further_halves(fitted, root, gradient)
         leverages, along = _second_pass(fitted, root, further)
         found = cls(fitted, c, root, leverages, further, along, nu, rounding, of_scores, slack)
         if polish and found.kappa * nu > _FAR_OFF:
@@ -267,7 +272,8 @@ class Expansion:
     @cached_property
     def distance(self) -> float:
         """Bound on the distance of the optimum in the norm of the Hessian; may be infinite."""
-        return float(_radius(np.array([self.kappa]), np.array([self.nu]))[0])
+        nu = self.nu * (1.0 + self.slack)
+        return float(_radius(np.array([self.kappa]), np.array([nu]))[0])
 
     # ---- groups
 
@@ -289,11 +295,12 @@ class Expansion:
             C[:, np.arange(k), np.arange(k)] = np.sqrt(weight * fitted.curvatures[members])
             slopes = weight * fitted.slopes[members]
         else:
-            roots = np.sqrt(fitted.curvatures[members])
             for place in range(k):
                 part = slice(place * classes, (place + 1) * classes)
-                root = roots[:, place]
-                blocks = np.eye(classes) - root[:, :, None] * root[:, None, :]
+                chances = fitted.curvatures[members[:, place]]
+                root = np.sqrt(chances)
+                blocks = -root[:, :, None] * root[:, None, :]
+                blocks[:, np.arange(classes), np.arange(classes)] = chances_of_others(chances)
                 C[:, part, part] = np.sqrt(weight[:, place, None, None]) * root[:, :, None] * blocks
             slopes = (weight[:, :, None] * fitted.slopes[members]).reshape(m, q)
         scaled = np.swapaxes(C, 1, 2) @ B @ C if q > 1 else C * B * C
@@ -349,10 +356,8 @@ class Expansion:
         shift, length = self._newton(group)
         with np.errstate(over="ignore"):
             t = self.c * np.sqrt(group.reach) * length
-            residual = length * _bend(t) + self._left_over(group, length)
-            rho = self._distance(group, residual, np.exp(-np.minimum(t, _LONGEST_STEP)))
-        rho = np.where(t < _LONGEST_STEP, rho, np.inf)
-        return self._found(group, shift, rho)
+        ratio = np.exp(-np.minimum(t, _LONGEST_STEP))
+        return self._found(group, shift, self._after_step(group, length, t, ratio))
 
     def _newton(self, group: Group) -> tuple[Vector, Vector]:
         """Return what the Newton step adds to the scores, and its length D."""
@@ -379,16 +384,23 @@ class Expansion:
         is_mean = self.fitted.penalty_share is not None
         return np.stack([ones, group.share] if is_mean else [ones], axis=1)
 
-    def _left_over(self, group: Group, length: Vector) -> Vector:
-        """Norm of the gradient after a step that is not due to changing curvatures."""
+    def _after_step(self, group: Group, length: Vector, t: Vector, ratio: Vector) -> Vector:
+        """Distance of the optimum from the ends of Newton's steps.
+
+        Along them, c times the change of a score is at most t; at their ends, curvatures are at
+        least ``ratio`` of what they were.
+        """
         left = 1.0 - group.theta
-        return self.rounding / np.sqrt(left) + (self.slack / left + group.share) * length
+        slack = self.slack / left
+        bend = _bend(np.minimum(t, _LONGEST_STEP)) + group.share
+        residual = length * (bend * (1.0 + slack) + slack) + self.rounding / np.sqrt(left)
+        return np.where(t < _LONGEST_STEP, self._distance(group, residual, ratio), np.inf)
 
     def _distance(self, group: Group, residual: Vector, ratio: Vector) -> Vector:
         """Distance of the optimum from a point with this gradient and these curvatures."""
         kappa = self.c * np.sqrt(group.reach)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return _radius(kappa, residual / (ratio * (1.0 - group.share)))
+            return _radius(kappa, residual * (1.0 + self.slack) / (ratio * (1.0 - group.share)))
 
     def _found(self, group: Group, shift: Vector, rho: Vector) -> Found:
         m, k = group.members.shape
@@ -437,9 +449,7 @@ class Expansion:
         others = np.sqrt(reach / (1.0 - group.theta)) * length
         t = self.c * np.maximum(furthest, others)
         ratio = np.minimum(ratio, np.exp(-self.c * np.minimum(others, _LONGEST_STEP)))
-        residual = length * _bend(np.minimum(t, _LONGEST_STEP)) + self._left_over(group, length)
-        rho = self._distance(group, residual, ratio)
-        return self._found(group, shift, np.where(t < _LONGEST_STEP, rho, np.inf))
+        return self._found(group, shift, self._after_step(group, length, t, ratio))
 
     def third(self, group: Group) -> Found:
         """Bound the scores after further steps with the same factor: tier 3."""
@@ -680,5 +690,5 @@ def _slopes(fitted: Fitted, moved: Vector) -> Vector:
     scores -= scores.max(axis=2, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=2, keepdims=True)
-    scores[np.arange(fitted.n), :, fitted.y] -= 1.0
+    to_slopes(scores, fitted.y)
     return scores

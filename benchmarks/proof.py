@@ -14,8 +14,12 @@ those of ANTITHETIC_DATA, raw and with standardised columns, and made ones; C = 
   thread, each the least of several that take turns. The first is judged from 10,000 rows on: with
   fewer, calls of some ten microseconds each outweigh the products.
 
-**The choice of C** by ``LogisticRegressionCV(cv="loo")`` against brute force, which fits without
-each row (a random 300 of them on larger sets, the same for each C) for each of ten values.
+**The choice of C** among ten values by ``LogisticRegressionCV(cv="loo")``, from a random 70 % of
+the rows:
+
+- against brute force, which fits without each row (without random ones on larger sets);
+- against five folds, ours and scikit-learn's: CPU seconds, one thread, and log loss of the rows
+  that are held out.
 
 **Standard errors** (`antithetic.inference.summary`) on twelve sets, against statsmodels: classical,
 HC0, HC1 for least squares, and clustered ones.
@@ -38,6 +42,9 @@ from common import Figure, best_seconds, load, run_parts
 from proof_gaps import gaps, problems
 from proof_gaps import seconds as seconds_against_other_code
 from scipy import sparse
+from sklearn import linear_model
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
 from standard_errors import standard_errors
 
 import antithetic
@@ -56,6 +63,8 @@ LARGE_ROWS = 10_000
 OF_ONE = 1.5  # of a Hessian and a triangular product: what tier 1 may cost
 CHOICES = np.logspace(-3, 3, 10)
 MOST_FOR_A_CHOICE = 300
+LARGEST_FORCE = 5e8  # of n d^2 for each of these fits without a row
+HELD_OUT = 0.3
 MORE = ((500, 10), (800, 30), (1000, 4), (1500, 15))  # rows and columns, so that there are 20
 
 
@@ -204,35 +213,48 @@ def seconds(model, X, y, repeats: int) -> tuple[float, float]:
 
 
 def choice_part(quick: bool) -> Iterator[Figure]:
-    """C by leave-one-out: the same as by brute force, and what it costs."""
-    same = proved = count = 0
-    ratios, gains = [], []
+    """C by leave-one-out: the same as by brute force, what it costs, and what it is worth."""
+    same = proved = 0
+    seconds, losses = [], []
     more = () if quick else ((f"made {n} x {d}", *made(n, d, n)) for n, d in MORE)
-    for name, X, y in chain(sets(quick=quick), more):
-        if X.shape[0] * X.shape[1] ** 2 > (1e6 if quick else 3e7):
+    print("| set | rows x columns | seconds: leave-one-out | five folds | scikit-learn |", end="")
+    print(" held-out log loss: leave-one-out | five folds | scikit-learn | choice |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|---|")
+    for name, rows, labels in chain(sets(quick=quick), more):
+        if rows.shape[0] * rows.shape[1] ** 2 > (1e6 if quick else 3e7):
             continue
+        X, X_out, y, y_out = train_test_split(
+            rows, labels, test_size=HELD_OUT, stratify=labels, random_state=0
+        )
+        models = [
+            antithetic.LogisticRegressionCV(Cs=CHOICES, cv="loo", n_jobs=1),
+            antithetic.LogisticRegressionCV(Cs=CHOICES, n_jobs=1),
+            linear_model.LogisticRegressionCV(
+                Cs=CHOICES, cv=5, scoring="neg_log_loss", max_iter=1000, n_jobs=1
+            ),
+        ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            loo = antithetic.LogisticRegressionCV(Cs=CHOICES, cv="loo", n_jobs=1)
-            folds = antithetic.LogisticRegressionCV(Cs=CHOICES, n_jobs=1)
-            own, five = best_seconds(
-                [partial(loo.fit, X, y), partial(folds.fit, X, y)], 2, time.process_time
-            )
-            losses = losses_by_force(X, y, loo)
-        best = float(CHOICES[losses.argmin()])
-        count, same = count + 1, same + (best == loo.C_)
-        proved += loo.choice_.proved
-        ratios.append(own / five)
-        gains.append(losses[CHOICES == folds.C_][0] - losses[CHOICES == loo.C_][0])
-        print(
-            f"{name[:30]:<32}{len(y):>6} x {X.shape[1]:<4} C={loo.C_:<9.3g} by force {best:<9.3g}"
-            f" five folds {folds.C_:<9.3g}{'proved' if loo.choice_.proved else 'not proved':<11}"
-            f" seconds {own / five:.2f} of five folds"
-        )
-    yield Figure("share of sets with the C of brute force", same / count, least=1.0)
-    yield Figure("share of sets where it is proved", proved / count)
-    yield Figure("seconds / five folds, ten C, median", float(np.median(ratios)))
-    yield Figure("log loss of five folds' C above it, median", float(np.median(gains)))
+            jobs = [partial(model.fit, X, y) for model in models]
+            seconds.append(best_seconds(jobs, 2, time.process_time))
+            forced = losses_by_force(X, y, models[0])
+        losses.append([log_loss(y_out, model.predict_proba(X_out)) for model in models])
+        choice = models[0].choice_
+        is_same = float(CHOICES[forced.argmin()]) == choice.best
+        same, proved = same + is_same, proved + choice.proved
+        cells = [f"{one:.3g}" for one in seconds[-1]] + [f"{one:.4f}" for one in losses[-1]]
+        said = f"C={choice.best:.3g}, {'proved' if choice.proved else 'not proved'}"
+        said += "" if is_same else f"; by force {CHOICES[forced.argmin()]:.3g}"
+        print(f"| {name} | {len(y)} x {X.shape[1]} | {' | '.join(cells)} | {said} |", flush=True)
+    times, held_out = np.array(seconds), np.array(losses)
+    yield Figure("share of sets with the C of brute force", same / len(times), least=1.0)
+    yield Figure("share of sets where it is proved", proved / len(times))
+    for k, other in ((1, "five folds"), (2, "scikit-learn's five folds")):
+        ratio = float(np.median(times[:, 0] / times[:, k]))
+        yield Figure(f"seconds / {other}, ten C, median", ratio)
+        apart = held_out[:, 0] / held_out[:, k] - 1.0
+        yield Figure(f"held-out log loss / that of {other} - 1, median", float(np.median(apart)))
+        yield Figure(f"held-out log loss / that of {other} - 1, worst", float(apart.max()))
 
 
 def losses_by_force(X, y, search) -> np.ndarray:
@@ -242,7 +264,8 @@ def losses_by_force(X, y, search) -> np.ndarray:
     """
     n = len(y)
     rng = np.random.default_rng(0)
-    rows_left = np.sort(rng.permutation(n)[: n if n <= 1000 else MOST_FOR_A_CHOICE])
+    most = min(MOST_FOR_A_CHOICE, int(LARGEST_FORCE / (n * X.shape[1] ** 2)))
+    rows_left = np.sort(rng.permutation(n)[: n if n <= 1000 else most])
     means = []
     for number, C in enumerate(CHOICES):
         model = antithetic.LogisticRegression(C=C, tol=1e-10, n_jobs=1).fit(X, y)

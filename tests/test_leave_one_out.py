@@ -366,6 +366,19 @@ def test_a_row_without_entries_has_the_score_zero():
     assert result.error_rate[0] == np.mean((truth > 0.0) != (y == "yes"))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_nothing_is_proved_without_an_optimum():
+    """If the classes are separated, a row has no bound unless its score is 0 with any weights."""
+    rows = np.append(np.linspace(0.5, 2.0, 20), np.linspace(-2.0, -0.5, 20))[:, None]
+    rows[0] = 0.0
+    y = np.repeat([1, 0], 20)
+    model = antithetic.LogisticRegression(C=np.inf, fit_intercept=False).fit(rows, y)
+    result = leave_one_out(model, rows, y, refit=None)
+    assert (result.score[0], result.lower[0], result.upper[0]) == (0.0, 0.0, 0.0)
+    assert np.isinf(result.upper[1:]).all()
+    assert np.isinf(result.log_loss[1])
+
+
 def test_rows_of_weight_zero_have_scores_and_do_not_count():
     weight = WEIGHT.copy()
     weight[::5] = 0.0

@@ -15,9 +15,9 @@ from antithetic._util.threads import limit_blas
 from antithetic._util.validation import check_count, check_weights
 from antithetic._util.warnings import warn
 from antithetic.exact.linear_algebra import NotDefiniteError
-from antithetic.exact.sums import Vector
+from antithetic.exact.sums import Vector, rounding_of
 from antithetic.inference.fitted import Fitted, read_fitted
-from antithetic.inference.left_out import Expansion, Found, Group, Members
+from antithetic.inference.left_out import Expansion, Found, Group, Members, radius_of
 
 _MOST_OF_CLASSES = 500  # weights of many classes: time grows with their cube
 _MOST_TOGETHER = 200  # scores of a group
@@ -530,23 +530,22 @@ class Bounds:
             return np.where(np.isfinite(high), high - low, np.inf)
 
 
-def _intervals(search: Search) -> tuple[Vector, Vector, Vector, NDArray[np.intp]]:
+def _intervals(search: Search) -> tuple[Vector, Vector, NDArray[np.intp]]:
+    """Scores, the radii of their intervals, and tiers; of rows with one score."""
     scores, rho, spread, tier = search.rows()
-    with np.errstate(invalid="ignore"):  # of infinity times zero
-        radius = np.where(spread > 0.0, rho * np.sqrt(spread), 0.0)
-    return scores, radius + search.expansion.of_scores, spread, tier
+    return scores, radius_of(rho, spread) + search.expansion.of_scores, tier
 
 
 def _of_two(search: Search) -> Bounds:
     """Intervals of two classes."""
     expansion, fitted = search.expansion, search.expansion.fitted
-    scores, radius, _, tier = _intervals(search)
+    scores, radius, tier = _intervals(search)
     margin = fitted.y * scores
     low, high = margin - radius, margin + radius
     if len(search.clusters) == 1 and search.clusters[0].shape[1] == 1 and _is_sum(fitted):
         # without its own loss, no row can have a smaller one
-        at_most = fitted.y * fitted.scores + expansion.distance * np.sqrt(expansion.leverages)
-        high = np.minimum(high, at_most + expansion.of_scores)
+        above = radius_of(expansion.distance, expansion.leverages) + expansion.of_scores
+        high = np.minimum(high, fitted.y * fitted.scores + above)
         margin = np.minimum(margin, high)
     lower = np.where(fitted.y > 0.0, low, -high)
     upper = np.where(fitted.y > 0.0, high, -low)
@@ -573,15 +572,13 @@ def _of_many(search: Search) -> Bounds:
     rounding = 2.0 * search.expansion.of_scores[:, None]
     rows = np.arange(fitted.n)
     own = np.einsum("nkk->nk", spread)
+    cancelled = 4.0 * rounding_of(fitted.p * fitted.n_classes) * own.max(axis=1)  # in differences
+    own = own + cancelled[:, None]
     means = spread.mean(axis=2)
-    of_scores = np.maximum(own - 2.0 * means + means.mean(axis=1, keepdims=True), 0.0)
-    with np.errstate(invalid="ignore"):  # of infinity times zero
-        radius = np.where(of_scores > 0.0, rho * np.sqrt(of_scores), 0.0) + rounding
+    radius = radius_of(rho, own - 2.0 * means + means.mean(axis=1, keepdims=True)) + rounding
     y = fitted.y
     apart = scores[rows, y][:, None] - scores
-    squares = own[rows, y][:, None] + own - 2.0 * spread[rows, y]
-    with np.errstate(invalid="ignore"):
-        off = np.where(squares > 0.0, rho * np.sqrt(np.maximum(squares, 0.0)), 0.0) + rounding
+    off = radius_of(rho, own[rows, y][:, None] + own - 2.0 * spread[rows, y]) + rounding
     low, high = apart - off, apart + off
     with np.errstate(over="ignore", invalid="ignore"):
         others = np.ones_like(low, dtype=bool)
@@ -601,7 +598,7 @@ def _of_many(search: Search) -> Bounds:
 def _of_numbers(search: Search) -> Bounds:
     """Intervals of a regression."""
     fitted = search.expansion.fitted
-    scores, radius, _, tier = _intervals(search)
+    scores, radius, tier = _intervals(search)
     lower, upper = scores - radius, scores + radius
     y = fitted.y
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

@@ -93,8 +93,7 @@ class Found(NamedTuple):
     def size(self) -> Vector:
         """Root of the sum of the squared bounds of each group's scores."""
         sums = self.spread.sum(1) if self.spread.ndim == 2 else np.einsum("mkaa->m", self.spread)
-        with np.errstate(invalid="ignore"):  # of infinity times zero
-            return np.where(sums > 0.0, self.rho * np.sqrt(sums), 0.0)
+        return radius_of(self.rho, sums)
 
     def better_of(self, other: Found) -> Found:
         """Take each group from where its bound is tighter."""
@@ -582,6 +581,12 @@ class Expansion:
             np.array([found.distance]),
             found.leverages[members][None],
         )
+
+
+def radius_of(rho: Vector | float, squares: Vector) -> Vector:
+    """Return ``rho`` times the roots of squares: 0 for a square of 0, even if rho is infinite."""
+    with np.errstate(invalid="ignore"):
+        return np.where(squares > 0.0, rho * np.sqrt(np.maximum(squares, 0.0)), 0.0)
 
 
 def _square_sums(root: Root, size: int) -> Vector:

@@ -191,7 +191,7 @@ class LeaveOneOutDisplay:
 
 
 def _margins(scores: Any, y: Any) -> Any:
-    """How far the score of the row's own class is above the best other one."""
+    """Return how far the score of the row's own class is above the best other one."""
     if scores.ndim == 1:
         return np.where(y == 1, scores, -scores)
     rows = np.arange(len(y))

@@ -169,14 +169,14 @@ class _Means:
     codes: NDArray[np.intp] | None
 
     def of(self, values: NDArray[np.float64]) -> float:
-        """Weighted mean; rows of weight zero do not count, whatever their value."""
+        """Return the weighted mean; rows of weight zero do not count, whatever their value."""
         if self.weight is None:
             return float(values.mean())
         counts = self.weight > 0.0
         return float(np.average(values[counts], weights=self.weight[counts]))
 
     def error_of(self, values: NDArray[np.float64]) -> float:
-        """Standard error of the mean of independent rows, or of independent groups."""
+        """Return the standard error of the mean of independent rows, or of independent groups."""
         weight = np.ones(len(values)) if self.weight is None else self.weight
         with np.errstate(invalid="ignore"):
             apart = weight * (values - self.of(values))
@@ -191,7 +191,7 @@ class _Means:
         return float(np.sqrt(count / (count - 1.0) * np.sum(apart**2)) / weight.sum())
 
     def by_fold(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Values of the rows, or weighted means of the groups."""
+        """Return the values of the rows, or weighted means of the groups."""
         if self.codes is None:
             return values
         weight = np.ones(len(values)) if self.weight is None else self.weight
@@ -211,7 +211,7 @@ class _Paths:
     means: _Means
 
     def losses(self, number: int) -> NDArray[np.float64]:
-        """Log losses at the scores found, and bounds on them, shape (n, 3)."""
+        """Return log losses at the scores found, and bounds on them, shape (n, 3)."""
         search = self.searches[number]
         if search is None:
             n = self.fitted[number].n
@@ -219,7 +219,7 @@ class _Paths:
         return np.column_stack([losses_at(search), search.bounds.loss])
 
     def table(self) -> NDArray[np.float64]:
-        """Mean losses, and bounds on them, shape (n_cs, 3)."""
+        """Return mean losses, and bounds on them, shape (n_cs, 3)."""
         found = []
         for number in range(len(self.fitted)):
             losses = self.losses(number)
@@ -290,6 +290,6 @@ class _Paths:
 
 
 def _overlapping(table: NDArray[np.float64], best: int) -> NDArray[np.intp]:
-    """Numbers of the others whose mean loss may be below that of the best."""
+    """Return the numbers of the others whose mean loss may be below that of the best."""
     is_other = np.arange(len(table)) != best
     return np.flatnonzero((table[:, 1] < table[best, 2]) & is_other)

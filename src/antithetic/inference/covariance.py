@@ -64,7 +64,7 @@ class Counts:
 
 
 def effective_weights(fitted: Fitted, root: Root) -> float:
-    """Trace of ``H^-1`` times the Hessian of the data: the number of weights, less shrinkage."""
+    """Return the trace of ``H^-1`` times the Hessian of the data: the weights, less shrinkage."""
     flat = fitted.p * (fitted.n_classes - 1) if fitted.n_classes > 1 else fitted.p
     if not fitted.penalty.any():
         return float(flat)
@@ -75,7 +75,7 @@ def effective_weights(fitted: Fitted, root: Root) -> float:
 
 
 def dispersion(fitted: Fitted, counts: Counts) -> float:
-    """Pearson's estimate of the dispersion; 1 for classes and counts, where it is known."""
+    """Return Pearson's estimate of the dispersion; 1 for classes and counts, where it is known."""
     if fitted.loss.has_known_dispersion:
         return 1.0
     squares = fitted.loss.pearson(fitted.y, fitted.scores)
@@ -96,7 +96,7 @@ def middle(
     kind: str,
     clusters: NDArray[np.intp] | None = None,
 ) -> Vector:
-    """Sum of the squared gradients of rows or clusters, in the units of the root.
+    """Return the sum of squared gradients of rows or clusters, in the units of the root.
 
     With T the inverse root of the Hessian, the covariance is T' times this times T. In these units
     columns that nearly depend on each other lose no digits.
@@ -125,7 +125,7 @@ def middle(
 
 
 def count_groups(fitted: Fitted, clusters: NDArray[np.intp]) -> int:
-    """Number of clusters that have a row whose weight is not zero; at least two."""
+    """Count the clusters with a row of positive weight; ValueError if there are fewer than two."""
     found = len(np.unique(clusters[fitted.weight > 0.0]))
     if found < 2:
         raise ValueError("groups has one group only; clustered errors need at least two")
@@ -133,7 +133,10 @@ def count_groups(fitted: Fitted, clusters: NDArray[np.intp]) -> int:
 
 
 def _without_own_part(fitted: Fitted, root: Root, each: Vector, kind: str) -> Vector:
-    """What HC2 and HC3 multiply slopes by: each row has drawn its own prediction towards it."""
+    """Return the factors of the slopes for HC2 and HC3.
+
+    Each row has drawn its own prediction towards its target; the factors make up for that.
+    """
     if fitted.n_classes > 1:
         raise ValueError(f"{kind} is not supported for more than two classes; use HC0 or HC1")
     left = 1.0 - each * fitted.curvatures * fitted.leverages(root)
@@ -177,7 +180,7 @@ def _row_gradients(
 
 
 def to_given_columns(fitted: Fitted) -> Vector:
-    """Matrix that turns weights of centred columns to those of the given, intercept first."""
+    """Return the matrix from weights of centred columns to those of the given, intercept first."""
     d = len(fitted.centre)
     if not fitted.fit_intercept:
         return np.eye(d)
@@ -188,7 +191,7 @@ def to_given_columns(fitted: Fitted) -> Vector:
 
 
 def contrasts(k: int, reference: int | None) -> Vector:
-    """Matrix that takes weights of k classes to differences from one, or from their mean."""
+    """Return the matrix from weights of k classes to differences from one, or from their mean."""
     if reference is None:
         return np.eye(k) - 1.0 / k
     found = np.eye(k)

@@ -163,26 +163,26 @@ class Fitted:
             yield place, block
 
     def products(self, theta: Vector) -> Vector:
-        """Products of all centred rows with weights of the form of ``theta``."""
+        """Multiply all centred rows with weights of the form of ``theta``."""
         found = np.empty((self.n, *theta.shape[:-1]))
         for place, block in self.blocks():
             found[place] = block @ theta.T
         return found
 
     def sums(self, values: Vector) -> Vector:
-        """Sums of the centred rows times a value of each, of the form of ``theta``."""
+        """Add up the centred rows, each times its value, in the form of ``theta``."""
         total = np.zeros((*values.shape[1:], self.p))
         for place, block in self.blocks():
             total += values[place].T @ block
         return total
 
     def gradient(self) -> Vector:
-        """Gradient of F, of the form of ``theta``."""
+        """Return the gradient of F, of the form of ``theta``."""
         weight = self.weight if self.slopes.ndim == 1 else self.weight[:, None]
         return self.sums(weight * self.slopes) + self.penalty * self.theta
 
     def hessian(self, *, data_only: bool = False) -> Vector:
-        """Hessian of F over all rows in float64, of shape (p, p), or (K p, K p) by classes.
+        """Return the Hessian of F in float64, of shape (p, p), or (K p, K p) by classes.
 
         For many classes it is made definite along the directions that change no probability, the
         same vector added to all classes, on the columns without a penalty. With ``data_only``
@@ -215,14 +215,14 @@ class Fitted:
         return found.reshape(k * p, k * p)
 
     def gram(self, shares: Vector) -> Vector:
-        """Sum of ``shares_i x_i x_i'`` over centred rows, shape (p, p); shares of any sign."""
+        """Return the sum of ``shares_i x_i x_i'`` over centred rows, shape (p, p)."""
         total = np.zeros((self.p, self.p))
         for place, block in self.blocks():
             total += (block * shares[place][:, None]).T @ block
         return (total + total.T) / 2.0
 
     def root(self, shares: Vector | None = None) -> Root:
-        """Factor of the Hessian, as accurate as the rows allow.
+        """Return the factor of the Hessian, as accurate as the rows allow.
 
         If the Hessian is ill-conditioned, it comes from an orthogonal factor of the rows times the
         root of their curvatures, without a product that would square their condition number; not so
@@ -240,7 +240,7 @@ class Fitted:
         )
 
     def triangle(self, shares: Vector) -> Vector:
-        """Upper triangle R for which R'R is the sum of ``shares_i x_i x_i'``, shape (p, p)."""
+        """Return the upper triangle R for which R'R is the sum of ``shares_i x_i x_i'``."""
         found = np.zeros((self.p, self.p))
         for place, block in self.blocks(at_least=self.p):
             block *= np.sqrt(shares[place])[:, None]
@@ -248,7 +248,7 @@ class Fitted:
         return found
 
     def dependent_columns(self) -> list[int]:
-        """Columns that are constant or linear functions of those before them, by R's rule.
+        """Return columns that are constant or linear functions of those before them, by R's rule.
 
         Rows of weight zero do not count.
         """
@@ -276,14 +276,14 @@ class Fitted:
             upper = _qr(upper)
 
     def _sizes(self) -> Vector:
-        """Norms of the columns as they were given."""
+        """Return the norms of the columns as they were given."""
         total = np.zeros(len(self.centre))
         for _, block in self.blocks():
             total += ((block[:, : len(total)] + self.centre) ** 2).sum(axis=0)
         return np.sqrt(total)
 
     def without(self, columns: list[int]) -> Fitted:
-        """The same without some columns, whose part of the scores goes to the others."""
+        """Return the model without some columns, whose part of the scores goes to the others."""
         kept = np.setdiff1d(np.arange(self.p), columns)
         features = kept[kept < len(self.centre)]
         fewer = replace(
@@ -300,11 +300,11 @@ class Fitted:
         return fewer.at(root.solve(fewer.sums(weight * scores)))
 
     def root_of_weights(self) -> Root:
-        """Factor of the sum of ``s_i x_i x_i'``."""
+        """Return the factor of the sum of ``s_i x_i x_i'``."""
         return Root.of_triangle(self.triangle(self.weight))
 
     def lowered(self) -> float:
-        """Share of the Hessian's diagonal that its rounding, and the factor's, is below."""
+        """Return a share of the Hessian's diagonal that is above its rounding, and the factor's."""
         size = self.p * self.n_classes
         return size * (rounding_of(self.n) + 3.0 * rounding_of(size))  # of sums, factor, solutions
 
@@ -322,14 +322,14 @@ class Fitted:
         return found
 
     def at(self, theta: Vector) -> Fitted:
-        """The same with other weights; the model itself is not changed."""
+        """Return the model with other weights; the model itself is not changed."""
         scores = self.products(theta)
         scores += self.offset if scores.ndim == 1 else self.offset[:, None]
         slopes, curvatures = _derivatives(self.loss, self.y, scores)
         return replace(self, theta=theta, scores=scores, slopes=slopes, curvatures=curvatures)
 
     def losses(self, scores: Vector | None = None) -> Vector:
-        """Loss of each row (without s), at other scores if they are given."""
+        """Return the loss of each row (without s), at other scores if they are given."""
         given = self.scores if scores is None else scores
         if self.n_classes == 1:
             return self.loss.value(self.y, given)
@@ -337,12 +337,12 @@ class Fitted:
         return of_own_class
 
     def objective(self) -> float:
-        """F at ``theta``."""
+        """Return F at ``theta``."""
         penalty = 0.5 * float(np.sum(self.penalty * self.theta**2))
         return float(self.weight @ self.losses()) + penalty
 
     def constant_objective(self) -> float:
-        """F of the best constant; without an intercept, of zero weights."""
+        """Return F of the best constant; without an intercept, of zero weights."""
         scores = self.offset.copy()
         if self.n_classes > 1:
             counts = np.bincount(self.y, self.weight, minlength=self.n_classes)
@@ -358,11 +358,11 @@ class Fitted:
         return float(self.weight @ self.losses(scores))
 
     def polished(self) -> Fitted:
-        """The same at the optimum, up to rounding; the model itself is not changed."""
+        """Return the model at the optimum, up to rounding; the model itself is not changed."""
         return self.optimum(self.root())[0]
 
     def optimum(self, root: Root) -> tuple[Fitted, Root]:
-        """The same at the optimum, up to rounding, and the factor of the Hessian there.
+        """Return the model at the optimum, up to rounding, and the factor of the Hessian there.
 
         Newton's method from the model's weights; ``root`` is the factor there.
         """
@@ -390,7 +390,7 @@ class Fitted:
         )
 
     def _has_optimum(self, root: Root, decrement: float) -> bool:
-        """Whether a small decrement proves that there is an optimum.
+        """Return whether a small decrement proves that there is an optimum.
 
         If weights grow without end, the decrement tends to 0 too, but its product with the root of
         the largest leverage stays above 1: the third derivative of these losses is never larger
@@ -445,14 +445,14 @@ class Fitted:
         return decrement
 
     def _shift(self) -> Vector:
-        """Size of what centring moves into the intercept, of the form of ``theta``."""
+        """Return the size of what centring moves into the intercept, of the form of ``theta``."""
         moved = np.zeros_like(self.theta)
         if self.fit_intercept:
             moved[..., -1] = np.abs(self.theta[..., :-1]) @ np.abs(self.centre)
         return moved
 
     def _column_norms(self) -> Vector:
-        """Norms of the columns that the data part of the Hessian gives, of the form of theta."""
+        """Return the columns' norms in the data part of the Hessian, of the form of ``theta``."""
         shares = (
             self.curvatures * (1.0 - self.curvatures) if self.n_classes > 1 else self.curvatures
         )
@@ -464,7 +464,7 @@ class Fitted:
 
 
 def _qr(rows: Vector) -> Vector:
-    """Upper triangle of an orthogonal factor of rows, of which there are as many as columns."""
+    """Return the upper triangle of the QR factorisation of at least as many rows as columns."""
     return np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float64)
 
 
@@ -586,7 +586,7 @@ def _refuse_model(model: Any, caller: str) -> None:
 
 
 def _weights_of(model: Any) -> tuple[Vector, Vector]:
-    """Weights of shape (k, d) and intercepts of shape (k,), in float64."""
+    """Return weights of shape (k, d) and intercepts of shape (k,), in float64."""
     is_result = isinstance(model, Result)
     coef = model.coef if is_result else model.coef_
     intercept = model.intercept if is_result else model.intercept_
@@ -599,7 +599,7 @@ def _weights_of(model: Any) -> tuple[Vector, Vector]:
 
 
 def _names_of(model: Any, X: Any, d: int) -> list[str]:
-    """Names of the columns, which must be those of the fit."""
+    """Return the names of the columns; ValueError if they are not those of the fit."""
     known = getattr(model, "feature_names_in_", None)
     columns = getattr(X, "columns", None)
     given = None if columns is None else [str(name) for name in columns]
@@ -664,7 +664,7 @@ def _terms_of(model: Any, labels: NDArray[Any], weight: Vector | None, n: int) -
 
 
 def _centre(rows: Matrix, weight: Vector) -> Vector:
-    """Weighted means of the columns."""
+    """Return the weighted means of the columns."""
     total = np.zeros(rows.shape[1])
     size = max(1, BLOCK_ENTRIES // rows.shape[1])
     for start in range(0, rows.shape[0], size):
@@ -675,7 +675,7 @@ def _centre(rows: Matrix, weight: Vector) -> Vector:
 
 
 def _derivatives(loss: Loss, y: NDArray[Any], scores: Vector) -> tuple[Vector, Vector]:
-    """First and second derivatives of each loss; of many classes, slopes and probabilities."""
+    """Return two derivatives of each loss; of many classes, slopes and probabilities."""
     if scores.ndim == 1:
         return loss.slope(y, scores), loss.curvature(y, scores)
     chances: Vector = np.exp(log_softmax(scores, axis=1))

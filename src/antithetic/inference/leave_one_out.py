@@ -283,7 +283,7 @@ def refuse_size(fitted: Fitted) -> None:
 def codes_of_groups(
     groups: Any, fitted: Fitted
 ) -> tuple[NDArray[np.intp] | None, NDArray[Any] | None]:
-    """Number of each row's group; refuse groups without which a class is unknown."""
+    """Number the groups; ValueError for one without which a class is unknown."""
     codes, labels = None, None
     if groups is not None:
         labels = np.asarray(groups)
@@ -382,14 +382,14 @@ class Search:
         return search
 
     def _groups(self, members: Members) -> Iterator[Group]:
-        """Small matrices of groups of one size, in batches of bounded memory."""
+        """Yield the small matrices of groups of one size, in batches of bounded memory."""
         k = members.shape[1]
         size = len(members) if k == 1 else self.expansion.batch_size(k)
         for start in range(0, len(members), size):
             yield self.expansion.group(members[start : start + size])
 
     def rows(self) -> tuple[Vector, Vector, Vector, NDArray[np.intp]]:
-        """Scores, distances, spreads and tiers of the rows."""
+        """Return scores, distances, spreads and tiers of the rows."""
         fitted = self.expansion.fitted
         scores = np.empty_like(fitted.scores)
         rho, tier = np.empty(fitted.n), np.empty(fitted.n, dtype=np.intp)
@@ -421,7 +421,7 @@ class Search:
         self._refit(left)
 
     def undecided(self, *, and_wide: bool = False) -> list[NDArray[np.intp]]:
-        """Places of the groups with an undecided row, by the size of the group.
+        """Return the places of groups with an undecided row, by the size of the group.
 
         Its label is open, or its loss has no bound. With ``and_wide`` also those whose mean has a
         wide interval, and, if these are few, those whose log loss has one.
@@ -492,7 +492,7 @@ def work_of(fitted: Fitted) -> int:
 
 
 def _by_size(n: int, codes: NDArray[np.intp] | None) -> Iterator[Members]:
-    """Rows that are left out together, an array for each size of groups."""
+    """Yield rows that are left out together, an array for each size of groups."""
     if codes is None:
         yield np.arange(n)[:, None]
         return
@@ -524,20 +524,20 @@ class Bounds:
         return _of_two(search) if fitted.loss.classification else _of_numbers(search)
 
     def width(self) -> Vector:
-        """Width of the losses' intervals."""
+        """Return the widths of the losses' intervals."""
         low, high = self.loss.T
         with np.errstate(invalid="ignore"):
             return np.where(np.isfinite(high), high - low, np.inf)
 
 
 def _intervals(search: Search) -> tuple[Vector, Vector, NDArray[np.intp]]:
-    """Scores, the radii of their intervals, and tiers; of rows with one score."""
+    """Return scores, the radii of their intervals, and tiers, for rows with one score."""
     scores, rho, spread, tier = search.rows()
     return scores, radius_of(rho, spread) + search.expansion.of_scores, tier
 
 
 def _of_two(search: Search) -> Bounds:
-    """Intervals of two classes."""
+    """Return the intervals for two classes."""
     expansion, fitted = search.expansion, search.expansion.fitted
     scores, radius, tier = _intervals(search)
     margin = fitted.y * scores
@@ -564,7 +564,7 @@ def _is_sum(fitted: Fitted) -> bool:
 
 
 def _of_many(search: Search) -> Bounds:
-    """Intervals of many classes, from those of differences of their scores."""
+    """Return the intervals for many classes, from those of differences of their scores."""
     fitted = search.expansion.fitted
     scores, rho, spread, tier = search.rows()
     scores = scores - scores.mean(axis=1, keepdims=True)
@@ -596,7 +596,7 @@ def _of_many(search: Search) -> Bounds:
 
 
 def _of_numbers(search: Search) -> Bounds:
-    """Intervals of a regression."""
+    """Return the intervals for a regression."""
     fitted = search.expansion.fitted
     scores, radius, tier = _intervals(search)
     lower, upper = scores - radius, scores + radius
@@ -612,7 +612,7 @@ def _of_numbers(search: Search) -> Bounds:
 
 
 def losses_at(search: Search) -> Vector:
-    """Log losses of the rows at the scores that were found, without bounds."""
+    """Return the log losses of the rows at the scores that were found, without bounds."""
     score, fitted = search.bounds.score, search.expansion.fitted
     if score.ndim == 1:
         return np.logaddexp(0.0, -fitted.y * score)
@@ -621,7 +621,7 @@ def losses_at(search: Search) -> Vector:
 
 
 def mean_bounds(values: Vector, weight: Vector) -> tuple[float, float]:
-    """Weighted means of lower and of upper bounds; rows of weight zero do not count."""
+    """Return weighted means of lower and upper bounds; rows of weight zero do not count."""
     counts = weight > 0.0
     low, high = (float(np.average(part[counts], weights=weight[counts])) for part in values.T)
     return low, high

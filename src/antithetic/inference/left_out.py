@@ -91,7 +91,7 @@ class Found(NamedTuple):
     spread: Vector
 
     def size(self) -> Vector:
-        """Root of the sum of the squared bounds of each group's scores."""
+        """Return the root of the sum of the squared bounds of each group's scores."""
         sums = self.spread.sum(1) if self.spread.ndim == 2 else np.einsum("mkaa->m", self.spread)
         return radius_of(self.rho, sums)
 
@@ -143,7 +143,7 @@ class Group:
     reach: Vector
 
     def take(self, places: NDArray[np.intp]) -> Group:
-        """Some of the groups."""
+        """Return some of the groups."""
         return Group(*(getattr(self, name)[places] for name in self.__slots__))
 
     def answer(self, products: Vector) -> Vector:
@@ -184,7 +184,7 @@ def _times_transposed(matrices: Vector, vectors: Vector) -> Vector:
 
 
 def _dots(one: Vector, other: Vector) -> Vector:
-    """Products of the rows of two matrices."""
+    """Return the products of the rows of two matrices."""
     found: Vector = np.einsum("ij,ij->i", one, other)
     return found
 
@@ -321,7 +321,7 @@ class Expansion:
         )
 
     def _halves(self, members: Members) -> Vector:
-        """Halves of the rows of groups, shape (m, q, K p)."""
+        """Return the halves of the rows of groups, shape (m, q, K p)."""
         fitted, (m, k) = self.fitted, members.shape
         classes, p = fitted.n_classes, fitted.p
         found = np.empty((m * k, classes, classes * p))
@@ -336,7 +336,7 @@ class Expansion:
         return found.reshape(m, k * classes, classes * p)
 
     def _largest_outside(self, members: Members) -> Vector:
-        """Largest reach of the rows that stay, for each group."""
+        """Return the largest reach of the rows that stay, for each group."""
         k, reaches = members.shape[1], self.reaches
         if k == 1 < len(reaches):
             most = int(reaches.argmax())
@@ -366,7 +366,7 @@ class Expansion:
         return shift, np.sqrt(np.maximum(square + group.square(products), 0.0))
 
     def _products(self, group: Group) -> tuple[Vector, Vector]:
-        """Products of the groups' rows with H^-1 v, and v' H^-1 v, for the gradient -v at w."""
+        """Return products of the groups' rows with H^-1 v, and v' H^-1 v; -v is the gradient."""
         gram = self.further @ self.further.T
         products = _times(group.B, group.slopes)
         square = _dots(group.slopes, products)
@@ -378,13 +378,13 @@ class Expansion:
         return products + further, square
 
     def _parts(self, group: Group) -> Vector:
-        """How much of each of the further parts belongs to the steps, shape (m, r)."""
+        """Return how much of each further part belongs to the steps, shape (m, r)."""
         ones = np.ones(len(group.members))
         is_mean = self.fitted.penalty_share is not None
         return np.stack([ones, group.share] if is_mean else [ones], axis=1)
 
     def _after_step(self, group: Group, length: Vector, t: Vector, ratio: Vector) -> Vector:
-        """Distance of the optimum from the ends of Newton's steps.
+        """Bound the distance of the optimum from the ends of Newton's steps.
 
         Along them, c times the change of a score is at most t; at their ends, curvatures are at
         least ``ratio`` of what they were.
@@ -396,7 +396,7 @@ class Expansion:
         return np.where(t < _LONGEST_STEP, self._distance(group, residual, ratio), np.inf)
 
     def _distance(self, group: Group, residual: Vector, ratio: Vector) -> Vector:
-        """Distance of the optimum from a point with this gradient and these curvatures."""
+        """Bound the distance of the optimum from points with these gradients and curvatures."""
         kappa = self.c * np.sqrt(group.reach)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return _radius(kappa, residual * (1.0 + self.slack) / (ratio * (1.0 - group.share)))
@@ -416,7 +416,7 @@ class Expansion:
     # ---- tiers 2 and 3, in batches
 
     def batch_size(self, k: int, tier: int = 3) -> int:
-        """Number of groups whose steps are multiplied with all rows at once."""
+        """Return the number of groups whose steps are multiplied with all rows at once."""
         fitted = self.fitted
         of_rows = (len(self.foremost) if tier == 1 else fitted.n) * fitted.n_classes
         of_halves = k * fitted.n_classes**2 * fitted.p
@@ -499,7 +499,7 @@ class Expansion:
         return steps, shift, np.sqrt(np.maximum(square + group.square(products), 0.0))
 
     def _moved(self, steps: Vector, rows: NDArray[np.intp] | None = None) -> Vector:
-        """What steps add to the scores of rows, all by default, shape (n, m), or (n, m, K)."""
+        """Return what steps add to the scores of rows, shape (n, m), or (n, m, K)."""
         m, classes, p = steps.shape
         flat = steps.reshape(m * classes, p)
         if rows is None:
@@ -513,9 +513,9 @@ class Expansion:
     def _change(
         self, group: Group, moved: Vector, rows: NDArray[np.intp] | None = None
     ) -> tuple[Vector, Vector]:
-        """Largest change of a score, and least ratio of curvatures, at most 1, of rows that stay.
+        """Return the largest change of a score and the least ratio of curvatures of rows that stay.
 
-        With many classes the change is a range, and the ratio is of matrices.
+        The ratio is at most 1. With many classes the change is a range, the ratio is of matrices.
         """
         fitted = self.fitted
         chosen = slice(None) if rows is None else rows
@@ -546,7 +546,7 @@ class Expansion:
         return change.max(axis=0), np.where(np.isnan(least), 0.0, np.minimum(1.0, least))
 
     def _gradient(self, group: Group, steps: Vector, moved: Vector) -> Vector:
-        """Gradients of the objectives without the groups, at their points, shape (m, K, p)."""
+        """Return the gradients of the objectives without the groups, shape (m, K, p)."""
         fitted = self.fitted
         m, classes, p = steps.shape
         with np.errstate(over="ignore", invalid="ignore"):
@@ -590,7 +590,7 @@ def radius_of(rho: Vector | float, squares: Vector) -> Vector:
 
 
 def _square_sums(root: Root, size: int) -> Vector:
-    """Diagonal of the inverse."""
+    """Return the diagonal of the inverse."""
     halves = root.halves(np.eye(size))
     return _dots(halves, halves)
 
@@ -682,13 +682,13 @@ def _bend(t: Vector) -> Vector:
 
 
 def _derivative(function: Any, y: Vector, scores: Vector) -> Vector:
-    """Derivatives of losses with one score, at scores of shape (n, m)."""
+    """Return derivatives of losses with one score, at scores of shape (n, m)."""
     targets = np.broadcast_to(y[:, None], scores.shape)
     return np.reshape(function(targets.ravel(), scores.ravel()), scores.shape)
 
 
 def _slopes(fitted: Fitted, moved: Vector) -> Vector:
-    """First derivatives of the losses, of all rows and groups."""
+    """Return first derivatives of the losses, of all rows and groups."""
     if moved.ndim == 2:
         return _derivative(fitted.loss.slope, fitted.y, fitted.scores[:, None] + moved)
     scores = fitted.scores[:, None, :] + moved

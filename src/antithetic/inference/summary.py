@@ -208,7 +208,7 @@ class Summary:
         return lines + [f"Note: {note}" for note in self.notes[1 if self.is_penalised else 0 :]]
 
     def _parts(self) -> list[tuple[str, list[int]]]:
-        """Headings and places of the weights that are shown under them."""
+        """Return headings and the places of the weights that are shown under them."""
         shown = list(range(min(len(self.coef), _MOST_LINES)))
         if self.of_class is None:
             return [("", shown)]
@@ -467,7 +467,7 @@ def _read_groups(groups: Any, n: int) -> NDArray[np.intp]:
 
 
 def _copies(fitted: Fitted, sample_weight: Any, weights: str) -> Vector:
-    """Number of observations that each row stands for."""
+    """Return the number of observations that each row stands for."""
     counted = (fitted.weight > 0.0).astype(np.float64)
     if sample_weight is None or weights != "frequency":
         return counted
@@ -478,7 +478,7 @@ def _copies(fitted: Fitted, sample_weight: Any, weights: str) -> Vector:
 
 
 def _between(fitted: Fitted, reference: int | None) -> tuple[Vector, list[Any] | None]:
-    """Matrix that takes weights to those that are shown, and the class of each of these."""
+    """Return the matrix from weights to those that are shown, and the class of each of these."""
     to_given = to_given_columns(fitted)
     if fitted.n_classes == 1:
         return -to_given if reference == 1 else to_given, None
@@ -492,7 +492,7 @@ def _between(fitted: Fitted, reference: int | None) -> tuple[Vector, list[Any] |
 
 
 def _log_likelihood(fitted: Fitted, rows: float) -> float:
-    """Log-likelihood of the distribution that the loss stands for; NaN if it has none."""
+    """Return the log-likelihood of the distribution that the loss stands for; NaN if none."""
     y, weight, name = fitted.y, fitted.weight, fitted.loss.name
     if fitted.loss.classification:
         return -float(weight @ fitted.losses())

@@ -24,7 +24,7 @@ the rows:
 **Standard errors** (`antithetic.inference.summary`) on twelve sets, against statsmodels: classical,
 HC0, HC1 for least squares, and clustered ones.
 
-Run ``python benchmarks/proof.py``, some 20 minutes, or name parts; ``--quick`` leaves out sets and
+Run ``python benchmarks/proof.py``, 40 minutes, or name parts; ``--quick`` leaves out sets and
 rows.
 """
 

@@ -176,6 +176,16 @@ def test_the_lowered_factor_is_of_a_smaller_matrix():
     assert_allclose(Root(hessian, share).inverse(), lowered, rtol=1e-9)
 
 
+@pytest.mark.parametrize("legacy", [True, False])
+def test_the_chosen_penalty_is_read_in_either_form(legacy):
+    """Legacy attributes have an entry for each class, all of them the same."""
+    X, y = rows(), np.arange(N) % 3
+    model = LogisticRegressionCV(Cs=[0.1, 1.0], use_legacy_attributes=legacy).fit(X, y)
+    fitted = read_fitted(model, X, y)
+    assert_allclose(fitted.penalty[:D], 1.0 / np.max(model.C_))
+    assert np.shape(model.C_) == ((3,) if legacy else ())
+
+
 def test_certain_classes_lose_no_digits():
     """Slopes and curvatures of rows far from the boundary are right to their last digits.
 

@@ -37,8 +37,9 @@ from antithetic.estimators.one_vs_rest import (
 from antithetic.exact.path import LEAST_TOL, Effort, Solved, solve_path, sums_of
 from antithetic.exact.separation import Separation, separation_of
 from antithetic.problem import Problem
-from antithetic.problem.losses import LOSSES
+from antithetic.problem.losses import LOSSES, SOFTMAX
 from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.terms import Terms
 
 _WEAK = 1e8  # a C of which more iterations may be of no use
 
@@ -124,6 +125,15 @@ class LogisticModel(  # type: ignore[misc]  # scikit-learn is untyped
             return check
         check()
         return None
+
+    def _terms(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> Terms:
+        """Return what the fit minimised, from the labels and ``sample_weight`` it was given."""
+        C, l1_ratio = self._read_penalty()
+        loss = SOFTMAX if len(self.classes_) > 2 else LOSSES["log_loss"]
+        weight = self._weigh(TrainingData(None, y, weight)).weight
+        l2, l1 = (1.0 - l1_ratio) / C, l1_ratio / C if l1_ratio > 0.0 else 0.0
+        gap = float(getattr(self, "gap_", np.nan))
+        return Terms(loss, weight, l2, l1, bool(self.fit_intercept), None, gap)
 
     def _weigh(self, data: TrainingData) -> TrainingData:
         """Multiply the weights of rows with those of their classes."""

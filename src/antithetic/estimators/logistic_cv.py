@@ -249,6 +249,10 @@ class LogisticRegressionCV(LogisticRegression):
 
     # ---- parameters
 
+    def _read_penalty(self) -> tuple[float, float]:
+        """Return the ``C`` and ``l1_ratio`` that were chosen, the same for all classes."""
+        return float(np.max(self.C_)), float(np.max(self.l1_ratio_))
+
     def _read_grid(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the values of ``C`` and ``l1_ratio`` that are tried."""
         is_count = isinstance(self.Cs, Integral)

@@ -35,6 +35,7 @@ from antithetic.exact.solve import check_mean, solve_exactly
 from antithetic.problem import Problem
 from antithetic.problem.losses import ALL_LOSSES, LOSSES, Loss, Tweedie
 from antithetic.problem.penalties import ElasticNet
+from antithetic.problem.terms import Terms
 
 _DEFAULT_ITERATIONS = 100  # if max_iter is None
 _WEAK = 1e-8  # an alpha of which more iterations may be of no use
@@ -57,6 +58,17 @@ class RegressionParameters(LinearEstimator):
     def _l2(self, rows: int, weight: float) -> float:
         """Return the penalty of the mean over so many rows, whose weights have this sum."""
         raise NotImplementedError
+
+    def _terms(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> Terms:
+        """Return what the fit minimised, from the targets and ``sample_weight`` of the rows."""
+        n = len(y)
+        weights = np.ones(n) if weight is None else weight
+        total = float(weights.sum())
+        l2 = self._l2(n, total)
+        is_mean = self._l2(n, 2.0 * total) != l2  # the penalty grows with the weights
+        shares = weights / total if is_mean else None
+        gap = float(getattr(self, "gap_", np.nan))
+        return Terms(self._loss(), weight, n * l2, 0.0, bool(self.fit_intercept), shares, gap)
 
     def _most_iterations(self) -> int:
         return _DEFAULT_ITERATIONS if self.max_iter is None else int(self.max_iter)

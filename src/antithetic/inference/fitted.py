@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,9 @@ from antithetic._util.validation import (
 from antithetic.exact.linear_algebra import NotDefiniteError, Root
 from antithetic.exact.sums import Vector, diagonal_of, rounding_of
 from antithetic.problem.constant import constant_of
-from antithetic.problem.losses import LOSSES, SOFTMAX, Loss
+from antithetic.problem.losses import Loss
 from antithetic.problem.result import Result
+from antithetic.problem.terms import Terms
 
 MOST_WEIGHTS = 5000  # whose Hessian takes 200 MB
 _GAP_SLACK = 10.0  # between a gap and its estimate by half the squared Newton decrement
@@ -43,40 +44,6 @@ _AT_OPTIMUM = 1e-10  # standard errors: where Newton's method ends
 _MOST_STEPS = 40
 _UNSURE = 100.0  # standard error of a weight times the spread of its column, if it grows for ever
 _LOSSES = ("log_loss", "softmax", "squared_error", "poisson", "gamma", "tweedie")
-
-
-class Terms(NamedTuple):
-    """The objective that a model minimises.
-
-    Attributes
-    ----------
-    loss : Loss
-    weight : ndarray of shape (n,) or None
-        ``sample_weight`` times ``class_weight``.
-    l2, l1 : float
-        Strengths of the penalties of the sum.
-    fit_intercept : bool
-    penalty_share : ndarray of shape (n,) or None
-        Share of the L2 penalty that goes when a row is left out, for objectives that are means;
-        None for sums.
-    gap : float
-        What the fit says of its distance from the optimum; NaN if nothing.
-    """
-
-    loss: Loss
-    weight: Vector | None
-    l2: float
-    l1: float
-    fit_intercept: bool
-    penalty_share: Vector | None
-    gap: float
-
-
-class _Labels(NamedTuple):
-    """What a classifier needs to weigh rows by their classes."""
-
-    y: NDArray[Any]
-    weight: Vector | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -517,7 +484,7 @@ def read_fitted(
     classes = getattr(model, "classes", None) if isinstance(model, Result) else None
     classes = getattr(model, "classes_", classes)
     target, labels = _targets(y, n, classes)
-    terms = _terms_of(model, labels, given, n)
+    terms = _terms_of(model, labels, given)
     if terms.l1 > 0.0:
         raise ValueError(
             "the model has an L1 penalty, which is not supported: its optimum moves by kinks, so"
@@ -571,9 +538,7 @@ def _refuse_model(model: Any, caller: str) -> None:
         if "l2" not in model.settings:
             raise TypeError("a Result of minimize is not supported; use antithetic.solve")
         return
-    if not (hasattr(model, "_read_penalty") and hasattr(model, "_weigh")) and not (
-        hasattr(model, "_l2") and hasattr(model, "_loss")
-    ):
+    if not hasattr(model, "_terms"):
         raise TypeError(
             f"{name} is not supported; use antithetic's LogisticRegression, LogisticRegressionCV,"
             " Ridge, PoissonRegressor, GammaRegressor or TweedieRegressor, or the Result of"
@@ -637,30 +602,15 @@ def _few(classes: NDArray[Any]) -> str:
     return f"{shown}, ... ({len(classes)})" if len(classes) > 5 else shown
 
 
-def _terms_of(model: Any, labels: NDArray[Any], weight: Vector | None, n: int) -> Terms:
-    """What a model minimises."""
-    shares: Vector
-    if isinstance(model, Result):
-        given = model.settings
-        l2, l1 = float(given["l2"]), float(given["l1"])
-        shares, intercept = np.full(n, 1.0 / n), bool(given["fit_intercept"])
-        return Terms(given["loss"], weight, n * l2, l1, intercept, shares, float(model.gap))
-    gap = float(getattr(model, "gap_", np.nan))
-    intercept = bool(model.fit_intercept)
-    if hasattr(model, "_read_penalty"):
-        if hasattr(model, "C_"):
-            C, ratio = float(np.max(model.C_)), float(np.max(model.l1_ratio_ or 0.0))
-        else:
-            C, ratio = model._read_penalty()
-        l1 = ratio / C if ratio > 0.0 else 0.0
-        loss = SOFTMAX if len(model.classes_) > 2 else LOSSES["log_loss"]
-        weight = model._weigh(_Labels(labels, weight)).weight
-        return Terms(loss, weight, (1.0 - ratio) / C, l1, intercept, None, gap)
-    total = float(n) if weight is None else float(weight.sum())
-    l2 = n * model._l2(n, total)
-    is_mean = model._l2(n, 2.0 * total) != model._l2(n, total)  # its penalty grows with the weights
-    shares = (np.ones(n) if weight is None else weight) / total
-    return Terms(model._loss(), weight, l2, 0.0, intercept, shares if is_mean else None, gap)
+def _terms_of(model: Any, labels: NDArray[Any], weight: Vector | None) -> Terms:
+    """Return what a model minimises."""
+    if not isinstance(model, Result):
+        found: Terms = model._terms(labels, weight)  # which all estimators here have
+        return found
+    given, n = model.settings, len(labels)
+    shares, intercept = np.full(n, 1.0 / n), bool(given["fit_intercept"])
+    l2, l1 = n * float(given["l2"]), float(given["l1"])
+    return Terms(given["loss"], weight, l2, l1, intercept, shares, float(model.gap))
 
 
 def _centre(rows: Matrix, weight: Vector) -> Vector:

@@ -186,6 +186,11 @@ def test_the_chosen_penalty_is_read_in_either_form(legacy):
     assert np.shape(model.C_) == ((3,) if legacy else ())
 
 
+def optimum(model, X, y):
+    fitted = read_fitted(model, X, y)
+    return fitted.optimum(fitted.root())[0]
+
+
 def test_certain_classes_lose_no_digits():
     """Slopes and curvatures of rows far from the boundary are right to their last digits.
 
@@ -229,7 +234,7 @@ def test_nothing_is_copied_or_changed():
     kept = X.copy(), model.coef_.copy(), model.intercept_.copy()
     fitted = read_fitted(model, X, y)
     assert np.shares_memory(fitted.rows, X)
-    fitted.polished()
+    fitted.optimum(fitted.root())
     with pytest.raises(FrozenInstanceError):
         fitted.gap = 0.0
     assert all(
@@ -242,9 +247,9 @@ def test_columns_far_from_zero_keep_their_digits():
     """A shift of a million changes neither leverages nor the curvature of the columns."""
     X, y = rows(), targets("log_loss", rows())
     X = np.round(X * 1024) / 1024  # so that the shift loses no digit
-    near = read_fitted(LogisticRegression(C=np.inf, tol=1e-10).fit(X, y), X, y).polished()
+    near = optimum(LogisticRegression(C=np.inf, tol=1e-10).fit(X, y), X, y)
     far_rows = X + 2.0**20
-    far = read_fitted(LogisticRegression(C=np.inf).fit(far_rows, y), far_rows, y).polished()
+    far = optimum(LogisticRegression(C=np.inf).fit(far_rows, y), far_rows, y)
     assert_allclose(far.leverages(far.root()), near.leverages(near.root()), rtol=1e-8)
     assert_allclose(far.hessian(), near.hessian(), rtol=1e-8, atol=1e-8)
 

@@ -262,13 +262,9 @@ class Fitted:
             theta=self.theta[..., kept],
         )
         scores = self.products(self.theta)
-        root = fewer.root_of_weights()
+        root = Root.of_triangle(fewer.triangle(fewer.weight))
         weight = self.weight if scores.ndim == 1 else self.weight[:, None]
         return fewer.at(root.solve(fewer.sums(weight * scores)))
-
-    def root_of_weights(self) -> Root:
-        """Return the factor of the sum of ``s_i x_i x_i'``."""
-        return Root.of_triangle(self.triangle(self.weight))
 
     def lowered(self) -> float:
         """Return a share of the Hessian's diagonal that is above its rounding, and the factor's."""
@@ -323,10 +319,6 @@ class Fitted:
                 weight = weight if given is None else given
             scores += constant_of(self.loss, y, weight)
         return float(self.weight @ self.losses(scores))
-
-    def polished(self) -> Fitted:
-        """Return the model at the optimum, up to rounding; the model itself is not changed."""
-        return self.optimum(self.root())[0]
 
     def optimum(self, root: Root) -> tuple[Fitted, Root]:
         """Return the model at the optimum, up to rounding, and the factor of the Hessian there.
@@ -485,30 +477,9 @@ def read_fitted(
     classes = getattr(model, "classes_", classes)
     target, labels = _targets(y, n, classes)
     terms = _terms_of(model, labels, given)
-    if terms.l1 > 0.0:
-        raise ValueError(
-            "the model has an L1 penalty, which is not supported: its optimum moves by kinks, so"
-            " neither standard errors nor leave-one-out have the formulas used here; fit with"
-            " l1_ratio=0"
-        )
-    if terms.loss.name not in _LOSSES:
-        raise ValueError(
-            f'loss "{terms.loss.name}" is not supported; use one of {", ".join(_LOSSES)}'
-        )
-    terms.loss.check_targets(target)
     p = d + terms.fit_intercept
-    if p * len(coef) > MOST_WEIGHTS:
-        raise ValueError(
-            f"the model has {p * len(coef)} weights; at most {MOST_WEIGHTS} are supported, because"
-            " this factors their Hessian: choose fewer columns"
-        )
+    _check_terms(terms, target, n, p, len(coef))
     weight = np.ones(n) if terms.weight is None else terms.weight
-    counted = int(np.count_nonzero(weight))
-    if terms.l2 == 0.0 and counted < p:
-        raise ValueError(
-            f"{counted} rows of positive weight cannot determine {p} weights without a penalty;"
-            " use fewer columns or add a penalty"
-        )
     centre = _centre(rows, weight) if terms.fit_intercept else np.zeros(d)
     theta = np.empty((len(coef), p))
     theta[:, :d] = coef
@@ -524,6 +495,32 @@ def read_fitted(
         share, centre, plain, empty, empty, empty, terms.gap,
     )  # fmt: skip
     return fitted.at(plain)
+
+
+def _check_terms(terms: Terms, target: NDArray[Any], n: int, p: int, k: int) -> None:
+    """Raise ValueError for an objective of k times p weights that is not supported."""
+    if terms.l1 > 0.0:
+        raise ValueError(
+            "the model has an L1 penalty, which is not supported: its optimum moves by kinks, so"
+            " neither standard errors nor leave-one-out have the formulas used here; fit with"
+            " l1_ratio=0"
+        )
+    if terms.loss.name not in _LOSSES:
+        raise ValueError(
+            f'loss "{terms.loss.name}" is not supported; use one of {", ".join(_LOSSES)}'
+        )
+    terms.loss.check_targets(target)
+    if p * k > MOST_WEIGHTS:
+        raise ValueError(
+            f"the model has {p * k} weights; at most {MOST_WEIGHTS} are supported, because"
+            " this factors their Hessian: choose fewer columns"
+        )
+    counted = n if terms.weight is None else int(np.count_nonzero(terms.weight))
+    if terms.l2 == 0.0 and counted < p:
+        raise ValueError(
+            f"{counted} rows of positive weight cannot determine {p} weights without a penalty;"
+            " use fewer columns or add a penalty"
+        )
 
 
 def _refuse_model(model: Any, caller: str) -> None:

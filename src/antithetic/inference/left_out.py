@@ -571,7 +571,7 @@ class Expansion:
             root = Root(start.hessian(), start.lowered())
             there = nearer(start, root, start.gradient(), _NEAR)
             found = Expansion.at(there, polish=False)
-        except (NotDefiniteError, FloatingPointError):
+        except NotDefiniteError:
             k, classes = len(members), fitted.n_classes
             shape = (1, k) if classes == 1 else (1, k, classes)
             spread = np.ones(shape if classes == 1 else (*shape, classes))

@@ -262,7 +262,7 @@ def test_groups_and_weights_are_routed():
 def test_ctrl_c_ends_the_folds_of_all_threads(monkeypatch):
     """Folds that have begun end at their next iteration; before, they were fitted to the end."""
     rows = np.random.default_rng(0).normal(size=(4500, 3))
-    step, steps, pressed = solver.step, [], threading.Event()
+    step, steps, pressed, sent = solver.step, [], threading.Event(), threading.Lock()
 
     def press(*_):
         pressed.set()
@@ -270,7 +270,7 @@ def test_ctrl_c_ends_the_folds_of_all_threads(monkeypatch):
 
     def slowly(sums, goal, state):
         steps.append(threading.current_thread())
-        if len(steps) == 1:
+        if sent.acquire(blocking=False):  # the first of two threads
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         pressed.wait(10.0)
         time.sleep(0.01)

@@ -21,6 +21,7 @@ from antithetic import LogisticRegression
 from antithetic._util import threads
 from antithetic._util.threads import in_shares, limit_blas
 from antithetic.dask.blocks import one_thread
+from antithetic.exact import path
 
 
 def threads_of_blas():
@@ -207,19 +208,20 @@ def test_limits_of_other_threads_end_in_a_fork():
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], check=True, timeout=60)
 
 
-def test_a_fit_leaves_the_threads_of_blas_as_they_were():
+def test_a_fit_leaves_the_threads_of_blas_as_they_were(monkeypatch):
     rows = np.random.default_rng(0).normal(size=(4000, 30))
     labels = (rows[:, 0] + rows[:, 1] > np.random.default_rng(1).normal(size=4000)).astype(int)
     before = threads_of_blas()
-    inside = []
+    inside, step = [], path.step
 
-    class Watched(LogisticRegression):
-        def _run(self, *given):
-            inside.append(threads_of_blas())
-            return super()._run(*given)
+    def watched(*given):
+        inside.append(threads_of_blas())
+        return step(*given)
 
-    Watched(n_jobs=2).fit(rows, labels)
-    assert inside == [{1}]
+    monkeypatch.setattr(path, "step", watched)
+    LogisticRegression(n_jobs=2).fit(rows, labels)
+    assert inside
+    assert all(threads == {1} for threads in inside)
     assert threads_of_blas() == before
     rows[3, 3] = np.nan
     with pytest.raises(ValueError, match="NaN"):

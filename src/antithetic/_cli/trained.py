@@ -12,7 +12,7 @@ import numpy as np
 from antithetic._cli import console
 from antithetic._cli.held_out import HeldOut
 from antithetic._util.versions import package_version
-from antithetic.estimators.logistic_fit import NewtonPlan
+from antithetic.estimators.exact_fit import NewtonPlan
 from antithetic.estimators.model_file import LinearModel
 from antithetic.orders.order import name_order
 from antithetic.problem.losses import LOSSES

@@ -23,8 +23,8 @@ from antithetic.dask.newton import HISTORY, First, Reached, iterate_over
 from antithetic.dask.reading import read_blocks
 from antithetic.dask.scan import Glance, Look, census_of, look
 from antithetic.dask.sums import BlockSums
+from antithetic.estimators.exact_fit import judgement_of, seed_of
 from antithetic.estimators.linear import LinearEstimator
-from antithetic.estimators.logistic_fit import NewtonPlan, seed_of
 from antithetic.exact.path import LEAST_TOL, Solved
 from antithetic.problem.losses import Loss
 
@@ -149,12 +149,9 @@ class BlockLearner(LinearEstimator):
         table = np.array(reached.history).reshape(-1, len(HISTORY))
         history = {name: table[:, place] for place, name in enumerate(HISTORY)}
         attributes = {
-            "gap_": float(fit.gap),
-            "gap_certified_": bool(fit.certified),
-            "coef_error_": float(fit.coef_error),
             "n_rounds_": reached.rounds,
             "history_": {"epoch": np.arange(1, len(table) + 1), **history},
-            "plan_": NewtonPlan.of(fit, 1),
+            **judgement_of(fit, 1),
         }
         self.__dict__.update(attributes | self._as_attributes(fit, seen.real))
         return fit

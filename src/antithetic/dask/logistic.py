@@ -19,8 +19,8 @@ from antithetic.dask.newton import First
 from antithetic.dask.predictor import BlockPredictor
 from antithetic.dask.scan import Glance
 from antithetic.estimators import logistic
-from antithetic.estimators.logistic_base import LogisticParameters
-from antithetic.estimators.logistic_fit import separation, strengths
+from antithetic.estimators.exact_fit import first_weights, separation
+from antithetic.estimators.logistic import LogisticSetting, penalty_of
 from antithetic.estimators.one_vs_rest import (
     AllClasses,
     OneVsRest,
@@ -33,7 +33,7 @@ from antithetic.problem.losses import LOSSES
 
 
 class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
-    BlockPredictor, ClassifierMixin, BlockLearner, LogisticParameters
+    BlockPredictor, ClassifierMixin, BlockLearner
 ):
     """Logistic regression of data in blocks: :class:`antithetic.LogisticRegression` on Dask.
 
@@ -99,6 +99,7 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
     [1, 1, 0, 0]
     """
 
+    _y_numeric = False
     _local_class = logistic.LogisticRegression
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012 - scikit-learn's name and form
         **{
@@ -172,13 +173,12 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
             If the scheduler was lost. With ``checkpoint=``, fitting again starts from the weights
             of the last complete iteration.
         """
-        C, l1_ratio = self._read_penalty()
-        self._check_solver()
-        common = partial(self._common, C, l1_ratio)
+        setting = LogisticSetting.of(self, *penalty_of(self))
+        common = partial(self._common, setting)
         fit, seen = self._fit_blocks(X, y, sample_weight, LOSSES["log_loss"], common)
         objective = self.history_["objective"]
         if (
-            np.isinf(C)
+            np.isinf(setting.C)
             and not fit.certified
             and len(objective)
             and objective[-1] * seen.rows < np.log(2.0)
@@ -198,9 +198,9 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         seen = [one for one in glances if one.rows]
         self.classes_ = check_classes(join_classes([one.classes for one in seen]))
 
-    def _common(self, C: float, l1_ratio: float, census: Census) -> Common:
+    def _common(self, setting: LogisticSetting, census: Census) -> Common:
         weights = weights_of_classes(
-            self.class_weight,
+            setting.class_weight,
             self.classes_,
             self.classes_,
             census.weights,  # type: ignore[arg-type]
@@ -213,15 +213,16 @@ class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
         parts = OneVsRest if len(self.classes_) == 2 else AllClasses
         return Common(
             LOSSES["log_loss"],
-            strengths(C, l1_ratio, census.rows),
-            bool(self.fit_intercept),
+            setting.penalty(census.rows),
+            setting.fit_intercept,
             parts(self.classes_, weights),
             census.rows,
         )
 
     def _start(self) -> First | None:
-        first = self._first_weights(self.n_features_in_)
-        return (first[0][0], first[1][0]) if first and len(self.classes_) == 2 else first
+        k, d = len(self.classes_), self.n_features_in_
+        first = first_weights(self, (1 if k == 2 else k, d))
+        return (first[0][0], first[1][0]) if first and k == 2 else first
 
     def _as_attributes(self, fit: Solved, real: np.dtype[Any]) -> dict[str, Any]:
         return {

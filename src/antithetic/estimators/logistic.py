@@ -1,21 +1,315 @@
-"""Logistic regression to any accuracy: wiring only."""
+"""Logistic regression to any accuracy: its parameters, one fit, and predictions."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from antithetic.estimators.callbacks import fit_context
-from antithetic.estimators.logistic_base import LogisticModel
-from antithetic.estimators.logistic_fit import check_jobs, strengths, threads_for
+from antithetic._util.threads import count_threads
+from antithetic._util.warnings import warn
+from antithetic.estimators.callbacks import CallbackSupportMixin, fit_context
+from antithetic.estimators.data import TrainingData
+from antithetic.estimators.exact_fit import (
+    first_weights,
+    judgement_of,
+    run_watched,
+    seed_of,
+    separation,
+    shortfall,
+    threads_for,
+)
+from antithetic.estimators.linear import LinearEstimator, predicting
+from antithetic.estimators.one_vs_rest import (
+    OneVsRest,
+    check_classes,
+    classes_of,
+    weights_of_classes,
+)
+from antithetic.exact.path import LEAST_TOL, Effort, Solved, Watch, solve_path, sums_of
+from antithetic.exact.separation import Separation, separation_of
+from antithetic.problem import Problem
+from antithetic.problem.losses import LOSSES, SOFTMAX
+from antithetic.problem.penalties import ElasticNet, elastic_net
+from antithetic.problem.terms import Terms
 
 _SOLVERS = {"lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga"}
+_WEAK = 1e8  # a C of which more iterations may be of no use
 
 
-class LogisticRegression(LogisticModel):
+@dataclass(frozen=True, slots=True, eq=False)
+class LogisticSetting:
+    """The parameters of a logistic regression, checked together.
+
+    Attributes
+    ----------
+    C, l1_ratio : float
+        Those that ``penalty`` means, where it is given.
+    """
+
+    C: float
+    l1_ratio: float
+    fit_intercept: bool
+    class_weight: Any
+    tol: float
+    max_iter: int
+    random_state: Any
+    n_jobs: int | None
+    verbose: bool
+
+    @classmethod
+    def of(cls, model: Any, C: float, l1_ratio: float) -> LogisticSetting:
+        """Read the parameters of an estimator; its penalty is given, see `penalty_of`."""
+        n_jobs = getattr(model, "n_jobs", None)
+        if n_jobs is not None and n_jobs >= 0:
+            count_threads(n_jobs)
+        if model.solver == "liblinear" and model.fit_intercept:
+            warn(
+                "solver='liblinear' penalises the intercept in scikit-learn; this class never does,"
+                " regardless of solver=, so the weights differ slightly",
+                UserWarning,
+            )
+        return cls(
+            C=C,
+            l1_ratio=l1_ratio,
+            fit_intercept=bool(model.fit_intercept),
+            class_weight=model.class_weight,
+            tol=float(model.tol),
+            max_iter=int(model.max_iter),
+            random_state=model.random_state,
+            n_jobs=n_jobs,
+            verbose=bool(model.verbose),
+        )
+
+    def penalty(self, n: int) -> ElasticNet:
+        """Return the penalty of a mean over n rows that is scikit-learn's of ``C`` times a sum."""
+        C = self.C
+        strength = 0.0 if math.isinf(C) else 1.0 / (C * n) if C * n > 0.0 else np.inf
+        if not math.isfinite(strength):
+            raise ValueError(f"C={C!r} is so small that 1 / (C * n_samples) overflows; increase C")
+        return elastic_net((1.0 - self.l1_ratio) * strength, self.l1_ratio * strength)
+
+    def effort(self, watch: Watch | None = None) -> Effort:
+        """Return when a fit ends, with a new seed where ``random_state`` is a generator."""
+        seed = seed_of(self.random_state)
+        return Effort(max(self.tol, LEAST_TOL), self.max_iter, seed, watch)
+
+
+def penalty_of(model: Any) -> tuple[float, float]:
+    """Return ``C`` and ``l1_ratio`` of an estimator, as ``penalty`` says where it is given."""
+    l1_ratio = 0.0 if model.l1_ratio is None else float(model.l1_ratio)
+    if model.penalty == "deprecated":
+        return float(model.C), l1_ratio
+    if model.penalty == "elasticnet":
+        if model.l1_ratio is None:
+            raise ValueError("l1_ratio must be a number with penalty='elasticnet'; got None")
+        return float(model.C), l1_ratio
+    if model.penalty is None:
+        if model.C != 1.0:
+            warn(
+                "Setting penalty=None will ignore the C and l1_ratio parameters: it means"
+                f" C=inf; got C={model.C!r}",
+                UserWarning,
+            )
+        return np.inf, 0.0
+    meant = {"l2": 0.0, "l1": 1.0}[model.penalty]
+    if l1_ratio not in (0.0, meant):
+        warn(
+            f"Inconsistent values: penalty={model.penalty} with l1_ratio={model.l1_ratio}. The"
+            " l1_ratio parameter is only used when penalty is 'elasticnet'. Got"
+            f" (penalty={model.penalty}), which means l1_ratio={meant:g}; leave penalty out",
+            UserWarning,
+        )
+    return float(model.C), meant
+
+
+def weights_of_rows(
+    class_weight: Any,
+    classes: NDArray[Any],
+    y: NDArray[Any],
+    weight: NDArray[np.float64] | None,
+) -> NDArray[np.float64] | None:
+    """Multiply the weights of rows with those of their classes."""
+    if weight is None and class_weight is None:
+        return None
+    if class_weight is not None:
+        of_row = np.searchsorted(classes, y)
+        counts = np.bincount(of_row, weight, minlength=len(classes))
+        given = None if weight is None else counts
+        by_class = weights_of_classes(class_weight, classes, y, given)
+        if by_class is not None:
+            weight = by_class[of_row] if weight is None else by_class[of_row] * weight
+    if weight is not None and not weight.any():
+        raise ValueError(
+            "sample_weight times class_weight is zero for every row; at least one must be positive"
+        )
+    return weight
+
+
+class LogisticProblem(NamedTuple):
+    """The rows of a fit with their classes, and what its parameters mean.
+
+    Weights of ``data`` are multiplied with those of the classes.
+    """
+
+    setting: LogisticSetting
+    classes: NDArray[Any]
+    data: TrainingData
+
+    @classmethod
+    def of(
+        cls, setting: LogisticSetting, classes: NDArray[Any], data: TrainingData
+    ) -> LogisticProblem:
+        """Weigh the rows by their classes."""
+        weight = weights_of_rows(setting.class_weight, classes, data.y, data.weight)
+        return cls(setting, classes, data._replace(weight=weight))
+
+    @property
+    def has_many(self) -> bool:
+        """Whether there are more than two classes."""
+        return len(self.classes) > 2
+
+    def at(self, C: float, l1_ratio: float) -> LogisticProblem:
+        """Return the same rows with another penalty."""
+        return self._replace(setting=replace(self.setting, C=C, l1_ratio=l1_ratio))
+
+    def take(self, rows: NDArray[np.intp]) -> LogisticProblem:
+        """Return some of the rows."""
+        return self._replace(data=self.data.take(rows))
+
+    def solve(
+        self,
+        penalties: list[ElasticNet],
+        start: Any,
+        effort: Effort,
+        threads: int,
+        check: Callable[[], object] | None = None,
+    ) -> list[Solved]:
+        """Minimise with each penalty in turn, each from the weights of the one before.
+
+        ``start`` holds weights of shape (k, d) and intercepts of shape (k,) for the first, or is
+        None. ``check`` raises an error if an entry of the rows is not finite.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # rows that large end by rounding
+            if self.has_many:
+                from antithetic.exact.many_classes import solve_classes
+
+                sums = self._class_sums(penalties[0], threads)
+                return solve_classes(sums, penalties, effort, start=start)
+            problem = self._of_two(penalties[0])
+            begin = None if start is None else (start[0][0], float(start[1][0]))
+            return solve_path(problem, penalties, effort, start=begin, threads=threads, check=check)
+
+    def warn_after(self, fit: Solved, names: NDArray[Any] | None) -> None:
+        """Warn if there is no optimum, or if the gap is above the tolerance."""
+        # without a penalty, a certified gap proves that there is an optimum
+        is_proved = math.isfinite(self.setting.C) or fit.certified
+        found = None if is_proved else self._separation(fit)
+        if found is not None:
+            warn(separation(found, names), ConvergenceWarning)
+        elif fit.is_short_of(self.setting.tol):
+            warn(self.shortfall(fit, names), ConvergenceWarning)
+
+    def shortfall(self, fit: Solved, names: NDArray[Any] | None) -> str:
+        """Say why a fit of these rows ended early, and what to do."""
+        setting = self.setting
+        return shortfall(
+            fit,
+            self.data.X,
+            tol=setting.tol,
+            max_iter=setting.max_iter,
+            names=names,
+            penalty=("C", setting.C),
+            stronger="decrease",
+            is_weak=_WEAK < setting.C < np.inf,
+        )
+
+    def _separation(self, fit: Solved) -> Separation | None:
+        """Return what separates the classes without a penalty, if anything does."""
+        coef, intercept = fit.coef.astype(np.float64), fit.intercept.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.has_many:
+                sums = self._class_sums(ElasticNet(), 1)
+                return separation_of(sums, sums.join(coef, intercept))
+            sums = sums_of(self._of_two(ElasticNet()))
+            return separation_of(sums, sums.join(coef[0], float(intercept[0])))
+
+    def _of_two(self, penalty: ElasticNet) -> Problem:
+        """Return the objective of two classes."""
+        data, intercept = self.data, self.setting.fit_intercept
+        target = OneVsRest(self.classes).target(data.y, 0)
+        return Problem(data.X, target, LOSSES["log_loss"], penalty, data.weight, intercept, None)
+
+    def _class_sums(self, penalty: ElasticNet, threads: int) -> Any:
+        """Return sums over the rows of many classes."""
+        from antithetic.exact.many_classes import class_sums_of
+
+        data = self.data
+        return class_sums_of(
+            data.X,
+            np.searchsorted(self.classes, data.y),
+            len(self.classes),
+            penalty,
+            data.weight,
+            fit_intercept=self.setting.fit_intercept,
+            threads=threads,
+        )
+
+
+def fit_problem(
+    model: Any,
+    problem: LogisticProblem,
+    start: Any,
+    threads: int,
+    check: Callable[[], object] | None = None,
+) -> Solved:
+    """Fit, and write the attributes of the result; see `LogisticProblem.solve`."""
+    setting, X = problem.setting, problem.data.X
+    penalty = setting.penalty(X.shape[0])
+
+    def solve(watch: Watch) -> Solved:
+        return problem.solve([penalty], start, setting.effort(watch), threads, check)[0]
+
+    attributes = partial(_attributes, X.dtype, threads)
+    return run_watched(model, problem.data, attributes, solve, verbose=setting.verbose)
+
+
+def _attributes(dtype: Any, threads: int, fit: Solved) -> dict[str, Any]:
+    """Return the public attributes of a fit."""
+    return {
+        "coef_": fit.coef.astype(dtype, copy=False),
+        "intercept_": fit.intercept.astype(dtype, copy=False),
+        "n_iter_": np.array([fit.iterations], dtype=np.int32),
+        **judgement_of(fit, threads),
+    }
+
+
+def terms_of(
+    model: Any, C: float, l1_ratio: float, y: NDArray[Any], weight: NDArray[np.float64] | None
+) -> Terms:
+    """Return what a fit minimised, from the labels and ``sample_weight`` it was given."""
+    loss = SOFTMAX if len(model.classes_) > 2 else LOSSES["log_loss"]
+    weight = weights_of_rows(model.class_weight, model.classes_, y, weight)
+    l2, l1 = (1.0 - l1_ratio) / C, l1_ratio / C if l1_ratio > 0.0 else 0.0
+    gap = float(getattr(model, "gap_", np.nan))
+    return Terms(loss, weight, l2, l1, bool(model.fit_intercept), None, gap)
+
+
+class LogisticRegression(  # type: ignore[misc]  # scikit-learn is untyped
+    CallbackSupportMixin, LinearClassifierMixin, LinearEstimator
+):
     r"""Logistic regression to any accuracy, without a solver to choose.
 
     It is scikit-learn's ``LogisticRegression`` with a bound on the gap, the share of the possible
@@ -134,6 +428,7 @@ class LogisticRegression(LogisticModel):
         "warm_start": ["boolean"],
         "n_jobs": [None, Integral],
     }
+    _y_numeric = False
 
     def __init__(
         self,
@@ -186,16 +481,82 @@ class LogisticRegression(LogisticModel):
         self : object
             The fitted estimator. After Ctrl-C it holds the weights before the last iteration.
         """
-        C, l1_ratio = self._read_penalty()
-        check_jobs(self.n_jobs)
-        self._check_solver()
+        setting = LogisticSetting.of(self, *penalty_of(self))
         with self._unchanged_on_errors():
-            data = self._weigh(self._read_classes(X, y, sample_weight, later=True))
-            check = self._check_now_or_later(data)
-            penalty = strengths(C, l1_ratio, data.X.shape[0])
-            start = self._first_weights(data.X.shape[1])
-            hooks = fit_context(self, data.shown(), int(self.max_iter) + 1)
-            with hooks, threads_for(self.n_jobs) as threads:
-                fit = self._run(data, penalty, start, threads, check)
-        self._warn_after_fit(fit, data, C)
+            data = self._read(X, y, sample_weight, reset=True, later=True)
+            self.classes_ = check_classes(classes_of(data.y))
+            problem = LogisticProblem.of(setting, self.classes_, data)
+            check = None if data.checked else partial(self._check, data.X, data.y, reset=False)
+            # a fit of two classes sees entries that are not finite, but not of rows of weight zero
+            if check and (problem.has_many or problem.data.weight is not None):
+                check()
+                check = None
+            rows = len(self.classes_) if problem.has_many else 1
+            start = first_weights(self, (rows, data.X.shape[1]))
+            hooks = fit_context(self, problem.data.shown(), setting.max_iter + 1)
+            with hooks, threads_for(setting.n_jobs) as threads:
+                fit = fit_problem(self, problem, start, threads, check)
+        problem.warn_after(fit, getattr(self, "feature_names_in_", None))
         return self
+
+    def _terms(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> Terms:
+        """Return what the fit minimised."""
+        return terms_of(self, *penalty_of(self), y, weight)
+
+    # ---- predictions
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Distance of each row to the hyperplanes, times the norm of the weights.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            With two classes, above 0 for the second.
+        """
+        with predicting(X) as checked:
+            return checked(super().decision_function(X))
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Probability of each class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        scores = self._scores(X)
+        if scores.ndim > 1:
+            return softmax(scores, axis=1)  # type: ignore[no-any-return]  # SciPy is untyped
+        return np.stack([expit(-scores), expit(scores)], axis=1)
+
+    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+        """Logarithm of the probability of each class.
+
+        It is finite where the probability itself would be rounded to zero.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        scores = self._scores(X)
+        if scores.ndim > 1:
+            return log_softmax(scores, axis=1)  # type: ignore[no-any-return]  # SciPy is untyped
+        return np.stack([log_expit(-scores), log_expit(scores)], axis=1)
+
+    def _scores(self, X: Any) -> NDArray[Any]:
+        check_is_fitted(self)
+        scores: NDArray[Any] = self.decision_function(X)
+        return scores

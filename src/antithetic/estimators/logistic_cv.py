@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import get_scorer, get_scorer_names, make_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils import Bunch
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -23,15 +26,320 @@ from sklearn.utils.metadata_routing import (
     _routing_enabled,
     process_routing,
 )
+from sklearn.utils.validation import _check_method_params
 
 from antithetic._util.threads import thread_map, threads_of
 from antithetic._util.warnings import warn
-from antithetic.estimators.data import TrainingData
-from antithetic.estimators.logistic import LogisticRegression
-from antithetic.estimators.logistic_fit import strengths, threads_for
-from antithetic.estimators.logistic_paths import Fold, Path, Paths, find_path, scores_of
+from antithetic.estimators.exact_fit import threads_for
+from antithetic.estimators.logistic import (
+    LogisticProblem,
+    LogisticRegression,
+    LogisticSetting,
+    fit_problem,
+    terms_of,
+)
+from antithetic.estimators.one_vs_rest import check_classes, classes_of
+from antithetic.exact.path import Effort, Solved
+from antithetic.problem.terms import Terms
+
+Fold: TypeAlias = tuple[NDArray[np.intp], NDArray[np.intp]]
+Place: TypeAlias = tuple[int, int]  # of an l1_ratio and of a C
+Score: TypeAlias = Callable[[list[Solved], NDArray[np.intp]], NDArray[np.float64]]
 
 _OWN = LogisticRegression._parameter_constraints
+_AT_ONCE = ("accuracy", "neg_log_loss")
+_MOST_LOSS = -float(np.log(np.finfo(np.float64).eps))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridSetting:
+    """The parameters of a `LogisticRegressionCV`, checked together.
+
+    Attributes
+    ----------
+    own : LogisticSetting
+        That of its fits, with the first of the penalties.
+    Cs, l1_ratios : ndarray of shape (n_cs,) or (n_l1_ratios,)
+    """
+
+    own: LogisticSetting
+    Cs: NDArray[np.float64]
+    l1_ratios: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, model: Any) -> GridSetting:
+        """Read the parameters of an estimator; raise ValueError if they cannot be combined."""
+        Cs, l1_ratios = _grid_of(model)
+        own = LogisticSetting.of(model, float(Cs[0]), float(l1_ratios[0]))
+        if isinstance(model.cv, str):
+            _refuse_for_left_out(model, l1_ratios)
+        elif model.rule != "best":
+            raise ValueError(f'rule={model.rule!r} needs cv="loo"; leave it out with folds')
+        return cls(own, Cs, l1_ratios)
+
+
+def _grid_of(model: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the values of ``C`` and ``l1_ratio`` that are tried."""
+    is_count = isinstance(model.Cs, Integral)
+    Cs = np.logspace(-4, 4, int(model.Cs)) if is_count else np.asarray(model.Cs, np.float64)
+    if Cs.ndim != 1 or not len(Cs) or not (Cs > 0.0).all():
+        raise ValueError(
+            f"Cs must be a list of positive numbers, or how many to try; got {model.Cs!r}"
+        )
+    if model.penalty in ("l1", "l2"):
+        return Cs, np.array([1.0 if model.penalty == "l1" else 0.0])
+    if model.l1_ratios is None and model.penalty == "deprecated":
+        return Cs, np.zeros(1)
+    message = f"l1_ratios must be numbers between 0 and 1; got {model.l1_ratios!r}"
+    try:
+        ratios = np.asarray(model.l1_ratios, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(message) from error
+    if ratios.ndim != 1 or not len(ratios) or not ((ratios >= 0.0) & (ratios <= 1.0)).all():
+        raise ValueError(message)
+    return Cs, ratios
+
+
+def _refuse_for_left_out(model: Any, l1_ratios: NDArray[np.float64]) -> None:
+    """Raise ValueError for what cv="loo" has no bounds for."""
+    if l1_ratios.any():
+        raise ValueError(
+            'cv="loo" needs l1_ratios=(0,): with an L1 part the optimum moves by kinks when a'
+            " row is left out, and no bound is known; use folds, cv=5"
+        )
+    if model.scoring != "neg_log_loss":
+        raise ValueError(
+            'cv="loo" compares by the log loss, scoring="neg_log_loss" (of single rows,'
+            f" accuracies tie); got scoring={model.scoring!r}; use folds, cv=5"
+        )
+    if not model.refit:
+        raise ValueError('cv="loo" has no folds whose fits refit=False could average; use True')
+    if model.use_legacy_attributes:
+        raise ValueError('use_legacy_attributes=True is not supported with cv="loo"')
+
+
+def _warn_at_edge(C: float, Cs: NDArray[np.float64]) -> None:
+    finite = np.unique(Cs)
+    if len(finite) > 1 and C in (finite[0], finite[-1]) and np.isfinite(C):
+        more = "smaller" if finite[0] == C else "larger"
+        warn(
+            f"the best C, {C:g}, is the {'least' if more == 'smaller' else 'greatest'} of Cs:"
+            f" add {more} values",
+            UserWarning,
+        )
+
+
+def _check_class_weight(given: Any, classes: NDArray[Any]) -> None:
+    unknown = set(given) - set(classes.tolist()) if isinstance(given, dict) else set()
+    if unknown:
+        raise ValueError(
+            "The given class_weight dict must have the class labels as keys; y has"
+            f" {classes.tolist()}, not {sorted(unknown, key=repr)}"
+        )
+
+
+class Path(NamedTuple):
+    """Fits of one fold with one ``l1_ratio``, in the order in which ``Cs`` were given."""
+
+    fits: list[Solved]
+    scores: NDArray[np.float64]
+
+
+def fits_along(
+    problem: LogisticProblem,
+    Cs: NDArray[np.float64],
+    l1_ratio: float,
+    effort: Effort,
+    threads: int,
+) -> list[Solved]:
+    """Fit from strong to weak penalties; return the fits in the order of ``Cs``."""
+    order, n = np.argsort(Cs, kind="stable"), problem.data.X.shape[0]
+    penalties = [problem.at(C, l1_ratio).setting.penalty(n) for C in Cs[order].tolist()]
+    found = problem.solve(penalties, None, effort, threads)
+    return [found[place] for place in np.argsort(order)]
+
+
+def follow_folds(
+    setting: GridSetting, problem: LogisticProblem, folds: list[Fold], score: Score
+) -> Paths:
+    """Fit the rows of each fold with each penalty, and score the rows that it left out."""
+    own, Cs = setting.own, setting.Cs
+    threads = threads_of(own.n_jobs)
+    at_once = min(threads, len(folds))
+    stopped = threading.Event()
+
+    def look(_so_far: object) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+
+    effort = own.effort(look)
+
+    def follow(fold: Fold) -> list[Path]:
+        train, found = problem.take(fold[0]), []
+        for l1_ratio in setting.l1_ratios.tolist():
+            fits = fits_along(train, Cs, l1_ratio, effort, threads // at_once)
+            found.append(Path(fits, score(fits, fold[1])))
+        return found
+
+    with thread_map(at_once) as run:
+        try:
+            found = run(follow, folds)
+        except KeyboardInterrupt:
+            stopped.set()  # other threads, which are waited for, end at their next iteration
+            raise
+    return Paths(setting, found)
+
+
+def scores_of(
+    problem: LogisticProblem,
+    scoring: Any,
+    params: dict[str, Any],
+    fits: list[Solved],
+    test: NDArray[np.intp],
+) -> NDArray[np.float64]:
+    """Score each fit on some rows."""
+    classes, data = problem.classes, problem.data
+    X, y = data.X[test], data.y[test]
+    params = _check_method_params(data.X, params, indices=test)
+    scoring = "accuracy" if scoring is None else scoring
+    is_known = isinstance(scoring, str) and scoring in _AT_ONCE and set(params) <= {"sample_weight"}
+    given = params.get("sample_weight")
+    if given is not None and not np.any(given):
+        raise ValueError(
+            f"sample_weight is zero for all {len(test)} rows of a fold, which gives it no score;"
+            " use fewer folds, or leave out rows without weight"
+        )
+    if is_known and len(classes) == 2:
+        return _scores_at_once(scoring, fits, X, y == classes[1], given)
+    scorer = _with_labels(get_scorer(scoring), classes)
+    model = LogisticRegression()
+    model.classes_, model.n_features_in_ = classes, X.shape[1]
+    scores = []
+    for fit in fits:
+        model.coef_, model.intercept_ = fit.coef, fit.intercept
+        scores.append(float(scorer(model, X, y, **params)))
+    return np.array(scores)
+
+
+def _scores_at_once(
+    scoring: str, fits: list[Solved], X: Any, is_second: NDArray[np.bool_], weight: Any
+) -> NDArray[np.float64]:
+    """Score all fits of two classes in one pass: scikit-learn's checks take longer than fits."""
+    coef = np.concatenate([fit.coef for fit in fits])
+    predictions = X @ coef.T + np.concatenate([fit.intercept for fit in fits])
+    if scoring == "accuracy":
+        of_rows = (predictions > 0.0) == is_second[:, None]
+    else:
+        np.negative(predictions, where=is_second[:, None], out=predictions)
+        # a probability of zero counts as the least that scikit-learn knows
+        of_rows = -np.minimum(np.logaddexp(0.0, predictions), _MOST_LOSS)
+    return np.asarray(np.average(of_rows, axis=0, weights=weight), dtype=np.float64)
+
+
+def _with_labels(scorer: Any, classes: NDArray[Any]) -> Any:
+    """Tell a metric which labels there are: some rows may lack one."""
+    metric = getattr(scorer, "_score_func", None)
+    known = inspect.signature(metric).parameters if metric is not None else {}
+    if "labels" not in known:
+        return scorer
+    given = {"labels": classes}
+    if "pos_label" in known and len(classes) == 2:
+        given["pos_label"] = classes[-1]
+    return make_scorer(
+        metric,
+        greater_is_better=scorer._sign == 1,
+        response_method=scorer._response_method,
+        **(given | scorer._kwargs),
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paths:
+    """Paths of all folds, by fold and ``l1_ratio``."""
+
+    setting: GridSetting
+    found: list[list[Path]]
+
+    def scores(self) -> NDArray[np.float64]:
+        """By fold, ``l1_ratio`` and ``C``."""
+        return np.array([[path.scores for path in fold] for fold in self.found])
+
+    def iterations(self) -> NDArray[np.int32]:
+        """By fold, ``l1_ratio`` and ``C``."""
+        return np.array(
+            [[[fit.iterations for fit in path.fits] for path in fold] for fold in self.found],
+            dtype=np.int32,
+        )
+
+    def coefs(self) -> NDArray[np.float64]:
+        """By fold, ``l1_ratio``, ``C`` and class, intercepts last."""
+        has_last = self.setting.own.fit_intercept
+
+        def row(fit: Solved) -> NDArray[np.float64]:
+            return np.column_stack([fit.coef, fit.intercept]) if has_last else fit.coef
+
+        return np.array([[[row(fit) for fit in path.fits] for path in fold] for fold in self.found])
+
+    def best(self) -> Place:
+        """Place of the best sum of scores; of several the first ``C``, as in scikit-learn."""
+        return self._place(self.scores().sum(axis=0))
+
+    def best_of_each(self) -> list[Place]:
+        """Place of each fold's best score."""
+        return [self._place(scores) for scores in self.scores()]
+
+    def _place(self, scores: NDArray[np.float64]) -> Place:
+        C, ratio = np.unravel_index(int(scores.T.argmax()), scores.T.shape)
+        return int(ratio), int(C)
+
+    def mean_of(self, places: list[Place]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean of the weights at a place in each fold, and of the intercepts."""
+        zipped = zip(self.found, places, strict=True)
+        fits = [fold[ratio].fits[C] for fold, (ratio, C) in zipped]
+        coef = np.mean([fit.coef for fit in fits], axis=0)
+        return coef, np.mean([fit.intercept for fit in fits], axis=0)
+
+    def legacy(
+        self, fitted: dict[str, Any], classes: NDArray[Any], *, has_ratios: bool
+    ) -> dict[str, Any]:
+        """Attributes in the form of scikit-learn up to 1.9, by class.
+
+        ``has_ratios`` says whether ``l1_ratios`` was given. If not, arrays have no axis for it.
+        """
+        labels = classes[1:] if len(classes) == 2 else classes
+        coefs = np.moveaxis(fitted["coefs_paths_"], (3, 0, 2, 1), (0, 1, 2, 3))
+        scores = np.swapaxes(fitted["scores_"], 1, 2)
+        n_iter = np.swapaxes(fitted["n_iter_"], 1, 2)[None]
+        if not has_ratios:
+            coefs, scores, n_iter = coefs[..., 0, :], scores[..., 0], n_iter[..., 0]
+        return fitted | {
+            "C_": np.full(len(labels), fitted["C_"]),
+            "l1_ratio_": np.full(len(labels), fitted["l1_ratio_"]),
+            "coefs_paths_": dict(zip(labels, coefs, strict=True)),
+            "scores_": {label: scores.copy() for label in labels},
+            "n_iter_": n_iter,
+        }
+
+    def warn_if_short(
+        self, problem: LogisticProblem, folds: list[Fold], names: NDArray[Any] | None
+    ) -> None:
+        """Warn of fits with a penalty whose gap is above the tolerance."""
+        short = [
+            (number, C, fit)
+            for number, found in enumerate(self.found)
+            for path in found
+            for C, fit in zip(self.setting.Cs.tolist(), path.fits, strict=True)
+            if np.isfinite(C) and fit.is_short_of(self.setting.own.tol)
+        ]
+        if not short:
+            return
+        number, C, fit = short[0]
+        why = problem.take(folds[number][0]).at(C, 0.0).shortfall(fit, names)
+        warn(
+            f"{len(short)} fits of the cross-validation ended early; the first of them, with"
+            f" C={C:g} in fold {number}: {why}",
+            ConvergenceWarning,
+        )
 
 
 class LogisticRegressionCV(LogisticRegression):
@@ -226,144 +534,89 @@ class LogisticRegressionCV(LogisticRegression):
         """
         groups = params.pop("groups", None) if isinstance(self.cv, str) else None
         _raise_for_params(params, self, "fit")
-        Cs, l1_ratios = self._read_grid()
-        self._check_solver()
-        if isinstance(self.cv, str):
-            return self._fit_left_out(X, y, sample_weight, groups, Cs, l1_ratios)
-        if self.rule != "best":
-            raise ValueError(f'rule={self.rule!r} needs cv="loo"; leave it out with folds')
+        setting = GridSetting.of(self)
         with self._unchanged_on_errors():
-            data = self._read_classes(X, y, sample_weight)
-            self._check_class_weight()
+            data = self._read(X, y, sample_weight, reset=True)
+            self.classes_ = check_classes(classes_of(data.y))
+            _check_class_weight(setting.own.class_weight, self.classes_)
+            if isinstance(self.cv, str):
+                problem = LogisticProblem.of(setting.own, self.classes_, data)
+                return self._fit_left_out(setting, problem, data.weight, groups)
             routed = self._route_fit(data.weight, params)
-            data = self._weigh(data)
+            problem = LogisticProblem.of(setting.own, self.classes_, data)
             splitter = check_cv(self.cv, data.y, classifier=True)
             folds = list(splitter.split(data.X, data.y, **routed.splitter.split))
-            paths = self._find_paths(data, folds, Cs, l1_ratios, routed.scorer.score)
-            fitted = self._choose(data, paths)
-            self.__dict__.update(fitted)
-            for name in ("choice_", "scores_bounds_"):  # of a previous fit with cv="loo"
-                self.__dict__.pop(name, None)
-            self._warn_of_paths(data, folds, paths)
+            score = partial(scores_of, problem, self.scoring, routed.scorer.score)
+            paths = follow_folds(setting, problem, folds, score)
+            self._write_paths(problem, paths)
+            paths.warn_if_short(problem, folds, getattr(self, "feature_names_in_", None))
         return self
 
-    # ---- parameters
-
-    def _read_penalty(self) -> tuple[float, float]:
-        """Return the ``C`` and ``l1_ratio`` that were chosen, the same for all classes."""
-        return float(np.max(self.C_)), float(np.max(self.l1_ratio_))
-
-    def _read_grid(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the values of ``C`` and ``l1_ratio`` that are tried."""
-        is_count = isinstance(self.Cs, Integral)
-        Cs = np.logspace(-4, 4, int(self.Cs)) if is_count else np.asarray(self.Cs, np.float64)
-        if Cs.ndim != 1 or not len(Cs) or not (Cs > 0.0).all():
-            raise ValueError(
-                f"Cs must be a list of positive numbers, or how many to try; got {self.Cs!r}"
-            )
-        if self.penalty in ("l1", "l2"):
-            return Cs, np.array([1.0 if self.penalty == "l1" else 0.0])
-        if self.l1_ratios is None and self.penalty == "deprecated":
-            return Cs, np.zeros(1)
-        message = f"l1_ratios must be numbers between 0 and 1; got {self.l1_ratios!r}"
-        try:
-            ratios = np.asarray(self.l1_ratios, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(message) from error
-        if ratios.ndim != 1 or not len(ratios) or not ((ratios >= 0.0) & (ratios <= 1.0)).all():
-            raise ValueError(message)
-        return Cs, ratios
-
-    def _check_class_weight(self) -> None:
-        if isinstance(self.class_weight, dict):
-            unknown = set(self.class_weight) - set(self.classes_.tolist())
-            if unknown:
-                raise ValueError(
-                    "The given class_weight dict must have the class labels as keys; y has"
-                    f" {self.classes_.tolist()}, not {sorted(unknown, key=repr)}"
-                )
-
-    # ---- leave-one-out
+    def _terms(self, y: NDArray[Any], weight: NDArray[np.float64] | None) -> Terms:
+        """Return what the last fit minimised: ``C`` is the same for all classes."""
+        return terms_of(self, float(np.max(self.C_)), float(np.max(self.l1_ratio_)), y, weight)
 
     def _fit_left_out(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
+        setting: GridSetting,
+        problem: LogisticProblem,
+        weight: NDArray[np.float64] | None,
         groups: Any,
-        Cs: NDArray[np.float64],
-        l1_ratios: NDArray[np.float64],
     ) -> LogisticRegressionCV:
         """Fit all rows with each ``C``, and choose by the rows' losses in fits without them."""
         from antithetic.estimators.logistic_loo import choose_by_leave_one_out
 
-        self._refuse_for_left_out(l1_ratios)
-        with self._unchanged_on_errors():
-            data = self._read_classes(X, y, sample_weight)
-            self._check_class_weight()
-            weight, data = data.weight, self._weigh(data)
-            order = np.argsort(Cs, kind="stable")
-            penalties = [strengths(float(C), 0.0, data.X.shape[0]) for C in Cs[order]]
-            with threads_for(self.n_jobs) as threads:
-                path = self._solve(data, penalties, None, self._effort(), threads)
-                fits = [path[place] for place in np.argsort(order)]
-                found = choose_by_leave_one_out(
-                    fits,
-                    Cs,
-                    self.classes_,
-                    data,
-                    weight,
-                    fit_intercept=bool(self.fit_intercept),
-                    groups=groups,
-                    rule=self.rule,
-                    threads=threads,
-                )
-                place = int(np.flatnonzero(Cs == found.choice.C)[0])
-                start = fits[place].coef, fits[place].intercept
-                fit = self._run(data, strengths(found.choice.C, 0.0, len(data.y)), start, threads)
-            self._warn_after_fit(fit, data, found.choice.C)
-            self._warn_at_edge(found.choice.best, Cs)
-            self.__dict__.update(
-                Cs_=Cs,
-                l1_ratios_=l1_ratios,
-                C_=found.choice.C,
-                l1_ratio_=0.0,
-                scores_=found.scores,
-                scores_bounds_=found.bounds,
-                choice_=found.choice,
-                n_iter_=np.array([[[fit.iterations for fit in fits]]], dtype=np.int32),
+        own, Cs = setting.own, setting.Cs
+        with threads_for(own.n_jobs) as threads:
+            fits = fits_along(problem, Cs, 0.0, own.effort(), threads)
+            found = choose_by_leave_one_out(
+                fits, Cs, problem, weight, groups=groups, rule=self.rule, threads=threads
             )
-            self.__dict__.pop("coefs_paths_", None)
+            C = found.choice.C
+            first, best = fits[int(np.flatnonzero(Cs == C)[0])], problem.at(C, 0.0)
+            fit = fit_problem(self, best, (first.coef, first.intercept), threads)
+        best.warn_after(fit, getattr(self, "feature_names_in_", None))
+        _warn_at_edge(found.choice.best, Cs)
+        self.__dict__.update(
+            Cs_=Cs,
+            l1_ratios_=setting.l1_ratios,
+            C_=C,
+            l1_ratio_=0.0,
+            scores_=found.scores,
+            scores_bounds_=found.bounds,
+            choice_=found.choice,
+            n_iter_=np.array([[[fit.iterations for fit in fits]]], dtype=np.int32),
+        )
+        self.__dict__.pop("coefs_paths_", None)
         return self
 
-    def _refuse_for_left_out(self, l1_ratios: NDArray[np.float64]) -> None:
-        """Raise ValueError for what cv="loo" has no bounds for."""
-        if l1_ratios.any():
-            raise ValueError(
-                'cv="loo" needs l1_ratios=(0,): with an L1 part the optimum moves by kinks when a'
-                " row is left out, and no bound is known; use folds, cv=5"
-            )
-        if self.scoring != "neg_log_loss":
-            raise ValueError(
-                'cv="loo" compares by the log loss, scoring="neg_log_loss" (of single rows,'
-                f" accuracies tie); got scoring={self.scoring!r}; use folds, cv=5"
-            )
-        if not self.refit:
-            raise ValueError('cv="loo" has no folds whose fits refit=False could average; use True')
+    def _write_paths(self, problem: LogisticProblem, paths: Paths) -> None:
+        """Write the attributes of the best fit, or of the mean of each fold's best."""
+        Cs, l1_ratios = paths.setting.Cs, paths.setting.l1_ratios
+        if self.refit:
+            place = paths.best()
+            C, l1_ratio = float(Cs[place[1]]), float(l1_ratios[place[0]])
+            best = problem.at(C, l1_ratio)
+            start = paths.mean_of([place] * len(paths.found))
+            with threads_for(problem.setting.n_jobs) as threads:
+                fit = fit_problem(self, best, start, threads)
+            best.warn_after(fit, getattr(self, "feature_names_in_", None))
+        else:
+            places = paths.best_of_each()
+            C = float(np.mean([Cs[place[1]] for place in places]))
+            l1_ratio = float(np.mean([l1_ratios[place[0]] for place in places]))
+            coef, intercept = paths.mean_of(places)
+            dtype = problem.data.X.dtype
+            self.coef_, self.intercept_ = coef.astype(dtype), intercept.astype(dtype)
+        found = {"Cs_": Cs, "l1_ratios_": l1_ratios, "C_": C, "l1_ratio_": l1_ratio}
+        found |= {"coefs_paths_": paths.coefs(), "scores_": paths.scores()}
+        found["n_iter_"] = paths.iterations()
         if self.use_legacy_attributes:
-            raise ValueError('use_legacy_attributes=True is not supported with cv="loo"')
-
-    def _warn_at_edge(self, C: float, Cs: NDArray[np.float64]) -> None:
-        finite = np.unique(Cs)
-        if len(finite) > 1 and C in (finite[0], finite[-1]) and np.isfinite(C):
-            more = "smaller" if finite[0] == C else "larger"
-            warn(
-                f"the best C, {C:g}, is the {'least' if more == 'smaller' else 'greatest'} of Cs:"
-                f" add {more} values",
-                UserWarning,
-            )
-
-    # ---- folds
+            has_ratios = self.l1_ratios is not None
+            found = paths.legacy(found, problem.classes, has_ratios=has_ratios)
+        self.__dict__.update(found)
+        for name in ("choice_", "scores_bounds_"):  # of a previous fit with cv="loo"
+            self.__dict__.pop(name, None)
 
     def _route_fit(self, sample_weight: Any, params: dict[str, Any]) -> Any:
         if _routing_enabled():
@@ -372,86 +625,6 @@ class LogisticRegressionCV(LogisticRegression):
         if sample_weight is not None:
             score["sample_weight"] = sample_weight
         return Bunch(splitter=Bunch(split={}), scorer=Bunch(score=score))
-
-    def _find_paths(
-        self,
-        data: TrainingData,
-        folds: list[Any],
-        Cs: NDArray[np.float64],
-        l1_ratios: NDArray[np.float64],
-        score_params: dict[str, Any],
-    ) -> Paths:
-        threads = threads_of(self.n_jobs)
-        at_once = min(threads, len(folds))
-        stopped = threading.Event()
-
-        def look(_so_far: object) -> None:
-            if stopped.is_set():
-                raise KeyboardInterrupt
-
-        effort = self._effort()._replace(watch=look)
-        solve = partial(self._solve, threads=threads // at_once)
-        scores = partial(scores_of, self.classes_, self.scoring, score_params)
-
-        def follow(fold: Fold) -> list[Path]:
-            train = data.take(fold[0])
-            return [
-                find_path(train, data, fold[1], Cs, float(l1_ratio), effort, solve, scores)
-                for l1_ratio in l1_ratios
-            ]
-
-        with thread_map(at_once) as run:
-            try:
-                found = run(follow, folds)
-            except KeyboardInterrupt:
-                stopped.set()  # other threads, which are waited for, end at their next iteration
-                raise
-        return Paths(Cs, l1_ratios, found, bool(self.fit_intercept))
-
-    def _choose(self, data: TrainingData, paths: Paths) -> dict[str, Any]:
-        """Attributes of the best fit, or of the mean of each fold's best."""
-        d = data.X.shape[1]
-        if self.refit:
-            place = paths.best()
-            C, l1_ratio = float(paths.Cs[place[1]]), float(paths.l1_ratios[place[0]])
-            mean = paths.mean_of([place] * len(paths.found))
-            start = mean[:, :d], mean[:, d] if self.fit_intercept else np.zeros(len(mean))
-            penalty = strengths(C, l1_ratio, data.X.shape[0])
-            with threads_for(self.n_jobs) as threads:
-                fit = self._run(data, penalty, start, threads)
-            self._warn_after_fit(fit, data, C)
-        else:
-            places = paths.best_of_each()
-            C = float(np.mean([paths.Cs[place[1]] for place in places]))
-            l1_ratio = float(np.mean([paths.l1_ratios[place[0]] for place in places]))
-            mean = paths.mean_of(places)
-            self.coef_ = mean[:, :d].astype(data.X.dtype)
-            last = mean[:, d] if self.fit_intercept else np.zeros(len(mean))
-            self.intercept_ = last.astype(data.X.dtype)
-        found = {"Cs_": paths.Cs, "l1_ratios_": paths.l1_ratios, "C_": C, "l1_ratio_": l1_ratio}
-        found |= {"coefs_paths_": paths.coefs(), "scores_": paths.scores()}
-        found["n_iter_"] = paths.iterations()
-        if not self.use_legacy_attributes:
-            return found
-        return paths.legacy(found, self.classes_, has_ratios=self.l1_ratios is not None)
-
-    def _warn_of_paths(self, data: TrainingData, folds: list[Fold], paths: Paths) -> None:
-        short = [
-            (number, C, fit)
-            for number, found in enumerate(paths.found)
-            for path in found
-            for C, fit in zip(paths.Cs.tolist(), path.fits, strict=True)
-            if np.isfinite(C) and fit.is_short_of(float(self.tol))
-        ]
-        if not short:
-            return
-        number, C, fit = short[0]
-        why = self._shortfall(fit, data.X[folds[number][0]], C)
-        warn(
-            f"{len(short)} fits of the cross-validation ended early; the first of them, with"
-            f" C={C:g} in fold {number}: {why}",
-            ConvergenceWarning,
-        )
 
     # ---- scores
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antithetic._util.threads import limit_blas, thread_map
-from antithetic.estimators.data import TrainingData
-from antithetic.estimators.logistic import LogisticRegression
+from antithetic.estimators.logistic import LogisticProblem, LogisticRegression
 from antithetic.exact.linear_algebra import NotDefiniteError
 from antithetic.exact.path import Solved
 from antithetic.inference.fitted import Fitted, read_fitted
@@ -105,11 +104,9 @@ class LeftOutPath:
 def choose_by_leave_one_out(
     fits: list[Solved],
     Cs: NDArray[np.float64],
-    classes: NDArray[Any],
-    data: TrainingData,
+    problem: LogisticProblem,
     weight: NDArray[np.float64] | None,
     *,
-    fit_intercept: bool,
     groups: Any,
     rule: str,
     threads: int,
@@ -121,12 +118,9 @@ def choose_by_leave_one_out(
     fits : list of Solved
         Of all rows, one for each of ``Cs``.
     weight : ndarray of shape (n,) or None
-        Which means are weighted by; those of ``data`` are multiplied with those of the classes.
+        Which means are weighted by; those of the problem are multiplied with those of the classes.
     """
-    fitted = [
-        _fitted(fit, float(C), classes, data, fit_intercept)
-        for fit, C in zip(fits, Cs, strict=True)
-    ]
+    fitted = [_fitted(fit, float(C), problem) for fit, C in zip(fits, Cs, strict=True)]
     refuse_size(fitted[0])
     codes, _ = codes_of_groups(groups, fitted[0])
     with limit_blas(1), thread_map(min(threads, len(fitted))) as run:
@@ -135,11 +129,9 @@ def choose_by_leave_one_out(
     return paths.chosen(Cs, best, rule)
 
 
-def _fitted(
-    fit: Solved, C: float, classes: NDArray[Any], data: TrainingData, fit_intercept: bool
-) -> Fitted:
-    model = LogisticRegression(C=C, fit_intercept=fit_intercept)
-    model.classes_, model.coef_, model.intercept_ = classes, fit.coef, fit.intercept
+def _fitted(fit: Solved, C: float, problem: LogisticProblem) -> Fitted:
+    model, data = LogisticRegression(C=C, fit_intercept=problem.setting.fit_intercept), problem.data
+    model.classes_, model.coef_, model.intercept_ = problem.classes, fit.coef, fit.intercept
     model.gap_ = fit.gap
     return read_fitted(model, data.X, data.y, sample_weight=data.weight)
 

@@ -15,22 +15,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from antithetic._util.warnings import warn
-from antithetic.estimators.callbacks import (
-    CallbackSupportMixin,
-    Iterations,
-    StoppedByCallback,
-    fit_context,
-    is_observed,
-)
+from antithetic.estimators.callbacks import CallbackSupportMixin, fit_context, is_observed
 from antithetic.estimators.data import TrainingData
-from antithetic.estimators.linear import LinearEstimator, RegressionPredictor
-from antithetic.estimators.logistic_fit import (
-    NewtonPlan,
+from antithetic.estimators.exact_fit import (
+    first_weights,
+    judgement_of,
+    run_watched,
     seed_of,
     shortfall,
     threads_for,
 )
-from antithetic.exact.path import LEAST_TOL, Solved
+from antithetic.estimators.linear import LinearEstimator, RegressionPredictor
+from antithetic.exact.path import LEAST_TOL, Solved, Watch
 from antithetic.exact.solve import check_mean, solve_exactly
 from antithetic.problem import Problem
 from antithetic.problem.losses import ALL_LOSSES, LOSSES, Loss, Tweedie
@@ -75,15 +71,8 @@ class RegressionParameters(LinearEstimator):
 
     def _first_weights(self, d: int) -> tuple[NDArray[np.float64], float] | None:
         """Weights and intercept of the last fit, with warm_start."""
-        if not getattr(self, "warm_start", False) or getattr(self, "coef_", None) is None:
-            return None
-        coef = np.asarray(self._dense_coef(), dtype=np.float64)
-        if coef.shape != (d,):
-            raise ValueError(
-                f"warm_start=True begins with the weights of the last fit, of shape {coef.shape};"
-                f" these data need {(d,)}: fit a new estimator"
-            )
-        return coef, float(self.intercept_)
+        found = first_weights(self, (d,))
+        return None if found is None else (found[0], float(found[1]))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -272,33 +261,24 @@ class _ExactRegressor(CallbackSupportMixin, RegressionPredictor):  # type: ignor
         return problem
 
     def _run(self, data: TrainingData, problem: Problem, start: Any) -> Solved:
-        """Fit, and take over the result; on Ctrl-C, that before the last iteration."""
+        """Fit, and write the attributes of the result."""
         with threads_for(None) as threads:
-            fitted = partial(self._attributes, data.X.dtype, threads)
-            iterations = Iterations(self, data.shown(), fitted)
-            try:
-                fit = solve_exactly(
+
+            def solve(watch: Watch) -> Solved:
+                return solve_exactly(
                     problem,
                     tol=max(float(self.tol), LEAST_TOL),
                     max_iter=self._most_iterations(),
                     start=start,
                     seed=seed_of(getattr(self, "random_state", None)),
                     threads=threads,
-                    watch=iterations.watch,
+                    watch=watch,
                     at_once=not is_observed(self),
                 )
-                iterations.close()
-            except StoppedByCallback:
-                assert iterations.last is not None
-                fit = iterations.last()._replace(ended="callback")
-            except KeyboardInterrupt:
-                if iterations.last is not None:
-                    self.__dict__.update(fitted(iterations.last()))
-                raise
-            self.__dict__.update(fitted(fit))
-        if getattr(self, "verbose", 0):
-            print(f"{type(self).__name__}: gap {fit.gap:.1e} ({self.plan_.why})")
-        return fit
+
+            attributes = partial(self._attributes, data.X.dtype, threads)
+            verbose = bool(getattr(self, "verbose", 0))
+            return run_watched(self, data, attributes, solve, verbose=verbose)
 
     def _attributes(self, dtype: Any, threads: int, fit: Solved) -> dict[str, Any]:
         """Public attributes of a fit."""
@@ -306,10 +286,7 @@ class _ExactRegressor(CallbackSupportMixin, RegressionPredictor):  # type: ignor
             "coef_": fit.coef[0].astype(dtype),
             "intercept_": float(fit.intercept.astype(dtype)[0]),
             "n_iter_": int(fit.iterations),
-            "gap_": float(fit.gap),
-            "gap_certified_": bool(fit.certified),
-            "coef_error_": float(fit.coef_error),
-            "plan_": NewtonPlan.of(fit, threads),
+            **judgement_of(fit, threads),
         }
 
     def _shortfall(self, fit: Solved, X: Any) -> str:

@@ -1,9 +1,8 @@
-"""Fits of a logistic regression: its penalty and threads, what was chosen, and warnings."""
+"""What fits of the exact estimators share: the run, its threads, what it chose, and warnings."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from numbers import Integral
@@ -14,11 +13,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from antithetic._util.threads import count_threads, limit_blas, threads_of
-from antithetic.estimators.data import LARGEST_SEED
-from antithetic.exact.path import Solved
+from antithetic._util.threads import limit_blas, threads_of
+from antithetic.estimators.callbacks import Iterations, StoppedByCallback
+from antithetic.estimators.data import LARGEST_SEED, TrainingData
+from antithetic.exact.path import Solved, Watch
 from antithetic.exact.separation import Separation
-from antithetic.problem.penalties import ElasticNet, elastic_net
 
 _FAR = 1e4  # times its spread, or another column's size: a column that rounding may come from
 _NO_SPREAD = 1e-12  # of a column's size: such a column is constant up to rounding
@@ -52,18 +51,15 @@ class NewtonPlan:
     threads: int
     why: str
 
-    @classmethod
-    def of(cls, fit: Solved, threads: int) -> NewtonPlan:
-        """Return the plan of a fit, with the reasons in the order in which it chose."""
-        return cls(fit.method, fit.samples, threads, "; ".join(fit.why))
 
-
-def strengths(C: float, l1_ratio: float, n: int) -> ElasticNet:
-    """Penalty of a mean over n rows that is the same as scikit-learn's of ``C`` times a sum."""
-    strength = 0.0 if math.isinf(C) else 1.0 / (C * n) if C * n > 0.0 else np.inf
-    if not math.isfinite(strength):
-        raise ValueError(f"C={C!r} is so small that 1 / (C * n_samples) overflows; increase C")
-    return elastic_net((1.0 - l1_ratio) * strength, l1_ratio * strength)
+def judgement_of(fit: Solved, threads: int) -> dict[str, Any]:
+    """Return the attributes that say how good a fit is and what it chose, the reasons in order."""
+    return {
+        "gap_": float(fit.gap),
+        "gap_certified_": bool(fit.certified),
+        "coef_error_": float(fit.coef_error),
+        "plan_": NewtonPlan(fit.method, fit.samples, threads, "; ".join(fit.why)),
+    }
 
 
 def seed_of(random_state: Any) -> int:
@@ -75,12 +71,6 @@ def seed_of(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(LARGEST_SEED))
 
 
-def check_jobs(n_jobs: int | None) -> None:
-    """Refuse an impossible number of threads."""
-    if n_jobs is not None and n_jobs >= 0:
-        count_threads(n_jobs)
-
-
 @contextmanager
 def threads_for(n_jobs: int | None) -> Iterator[int]:
     """Give the number of threads for sums over the rows; BLAS itself uses one.
@@ -90,6 +80,50 @@ def threads_for(n_jobs: int | None) -> Iterator[int]:
     threads = threads_of(n_jobs)
     with limit_blas(1):
         yield threads
+
+
+def first_weights(
+    model: Any, shape: tuple[int, ...]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return weights and intercepts of the last fit, with warm_start, if it has this shape."""
+    if not getattr(model, "warm_start", False) or getattr(model, "coef_", None) is None:
+        return None
+    coef = np.asarray(model._dense_coef(), dtype=np.float64)
+    if coef.shape != shape:
+        raise ValueError(
+            f"warm_start=True begins with the weights of the last fit, of shape {coef.shape};"
+            f" these data need {shape}: fit a new estimator"
+        )
+    return coef, np.asarray(model.intercept_, dtype=np.float64)
+
+
+def run_watched(
+    model: Any,
+    data: TrainingData,
+    attributes: Callable[[Solved], dict[str, Any]],
+    solve: Callable[[Watch], Solved],
+    *,
+    verbose: bool,
+) -> Solved:
+    """Fit, and write the attributes of the result; on Ctrl-C, of that before the last iteration.
+
+    ``solve`` fits, and shows its iterations to what it is given, for callbacks.
+    """
+    iterations = Iterations(model, data.shown(), attributes)
+    try:
+        fit = solve(iterations.watch)
+        iterations.close()
+    except StoppedByCallback:
+        assert iterations.last is not None
+        fit = iterations.last()._replace(ended="callback")
+    except KeyboardInterrupt:
+        if iterations.last is not None:
+            model.__dict__.update(attributes(iterations.last()))
+        raise
+    model.__dict__.update(attributes(fit))
+    if verbose:
+        print(f"{type(model).__name__}: gap {fit.gap:.1e} ({model.plan_.why})")
+    return fit
 
 
 # ---- warnings

@@ -259,6 +259,12 @@ def test_groups_and_weights_are_routed():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there a signal cannot be sent to a thread")
+@pytest.mark.parametrize("cv", [3, "loo"])
+def test_parameters_are_refused_before_data_are_read(cv):
+    with pytest.raises(ValueError, match="n_jobs must be"):
+        LogisticRegressionCV(cv=cv, n_jobs=0).fit(None, None)
+
+
 def test_ctrl_c_ends_the_folds_of_all_threads(monkeypatch):
     """Folds that have begun end at their next iteration; before, they were fitted to the end."""
     rows = np.random.default_rng(0).normal(size=(4500, 3))

@@ -264,14 +264,12 @@ def test_the_objective_and_its_derivatives(make, weight, centre):
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["equal", "weighted"])
 @pytest.mark.parametrize("centre", [None, CENTRE], ids=["none", "intercepts"])
-def test_the_best_constant_needs_no_scores(make, weight, centre):
-    """Means of the classes give the same objective and gradient as a pass over scores."""
-    sums = sums_of(make, weight=weight, centre=centre)
-    point = sums.at_constant()
-    expected = sums.at(point.theta)
-    assert point.objective == pytest.approx(expected.objective, rel=1e-13)
-    np.testing.assert_allclose(point.gradient, expected.gradient, atol=1e-14)
-    assert not point.theta[: sums.d].any()
+def test_means_of_classes_are_those_of_centred_rows(make, weight, centre):
+    """Each is the weighted sum of the centred rows of a class, divided by the number of rows."""
+    rows, counts = X - (0.0 if centre is None else centre), np.ones(N) if weight is None else weight
+    expected = [(counts * (LABELS == k)) @ rows / N for k in range(K)]
+    found = sums_of(make, weight=weight, centre=centre).class_means()
+    np.testing.assert_allclose(found, expected, atol=1e-14)
 
 
 def _gauged(second, d, centre):

@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 
 from antithetic import DivergenceError, SGDClassifier, SGDRegressor, minimize, solve
 from antithetic._core.losses import HUBER
-from antithetic.exact.gap import aitken_gap, newton_decrement
+from antithetic.exact.gap import newton_decrement
 from antithetic.exact.row_sums import RowSums
 from antithetic.problem import Problem
 from antithetic.problem.columns import moments_of
@@ -121,13 +121,6 @@ def quiet_fit(model, rows, y):
         warnings.simplefilter("always")
         model.fit(rows, y)
     return any(issubclass(one.category, ConvergenceWarning) for one in caught)
-
-
-def test_aitken_is_exact_for_harmonic_sequences():
-    """With doubled numbers of epochs the extrapolation is exact, and never negative."""
-    assert aitken_gap([(k, 2.0 + 1.0 / k) for k in (1, 2, 4, 8)]) == pytest.approx(1.0 / 8.0)
-    assert aitken_gap([(0, 1.0), (1, 0.5), (2, 0.6), (4, 0.7)]) == 0.0
-    assert aitken_gap([(0, 1.0), (1, 0.4)]) == pytest.approx(0.6)
 
 
 @pytest.mark.parametrize("d", [21, 600])

@@ -808,18 +808,6 @@ class ClassSums(ClassPoints):
         before, after = point.scores[part], visit.after.scores[part]
         return before, after, self.labels[part], self._weights_of(part)
 
-    def at_constant(self) -> Evaluation:
-        """Objective and gradient at the best constant: sums over classes, without any scores."""
-        constants, loss = self.constant()
-        shares = self.shares()
-        chances = softmax(constants if self.fit_intercept else np.zeros(self.classes))
-        means = self.class_means()
-        gradient = np.multiply.outer(chances, means.sum(axis=0)) - means
-        slopes = chances * shares.sum() - shares
-        parts = [gradient.ravel(), slopes][: 1 + self.fit_intercept]
-        theta = np.concatenate([np.zeros(self.d), constants])
-        return Evaluation(theta, loss, np.concatenate(parts), 0.0)
-
     def _average(self, sums: Vector, constants: Vector) -> Vector:
         """Mean over rows of sums over them, those of centred columns where there are such."""
         if self.centre is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,6 @@ _ROWS_OF_A_COLUMN = 10.0  # in a sample drawn evenly: with fewer, rows are drawn
 _SHARE_OF_ROWS = 8  # the same for many classes: at least an eighth of the rows
 _MOST_COLUMNS = 500  # with more, conjugate gradients do without a matrix
 _TINY = float(np.finfo(float).tiny)
-_SLOWEST = 0.75  # factor between the falls of two doublings
 _MOST_PRODUCTS = 12
 _ENOUGH = 0.02  # of what conjugate gradients have gained, in one step or in all that would follow
 
@@ -149,44 +148,6 @@ def _preconditioner(sums: ClassSums, point: Evaluation) -> Callable[[Vector], Ve
         return shared_factor(sums, point, 0).solve
     diagonal = np.maximum(sums.diagonal(point), _TINY)
     return lambda vector: vector / diagonal
-
-
-# ---- from the objectives so far
-
-
-def aitken_gap(marks: Sequence[tuple[int, float]]) -> float:
-    """How far a falling sequence will still fall, from its values after some of the epochs.
-
-    It uses the last value and those after about a half and a quarter as many epochs: if differences
-    shrink by a factor r from one doubling to the next, r / (1 - r) times the last difference is
-    left. That is exact for a sequence that falls as 1/k. The factor is at most 0.75, as for
-    a fall as slow as k to the power of -0.4.
-
-    Parameters
-    ----------
-    marks : sequence of tuple of int and float
-        Epochs and values after them; the first is before the first epoch.
-
-    Examples
-    --------
-    >>> aitken_gap([(0, 1.5), (1, 1.0), (2, 0.5), (4, 0.25)])
-    0.25
-    """
-    last, value = marks[-1]
-    earlier = [mark for mark in marks if 0 < 2 * mark[0] <= last]
-    if len(earlier) < 2:
-        earlier = [mark for mark in marks if mark[0] < last][-2:]
-    if not earlier:
-        return np.inf
-    if len(earlier) < 2:
-        return max(0.0, earlier[0][1] - value)
-    (_, first), (middle, second) = earlier[-2:]
-    doublings = max(1.0, float(np.log2(last / middle))) if middle else 1.0
-    before, after = first - second, (second - value) / doublings
-    if not after > 0.0:
-        return 0.0
-    ratio = min(after / before, _SLOWEST) if before > 0.0 else _SLOWEST
-    return float(after * ratio / (1.0 - ratio))
 
 
 def newton_gain(

@@ -32,7 +32,6 @@ _ENOUGH = 1e-4  # of what the first sweep gained: a sweep that gains less is the
 _SHARES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # of a step in which weights change sign
 _LEFT_OUT = 1e-6  # of a step's gain: a round that gains less is the last
 _FEW_WORKING, _MOST_WORKING = 200, 2000  # columns added to those in use
-_POOR_SAMPLE = 0.5  # of the decrement that a step with a sample's Hessian may leave
 
 
 @dataclass(frozen=True, slots=True, eq=False)

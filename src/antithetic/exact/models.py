@@ -31,7 +31,6 @@ _MOST_PAIRS = 10
 _LEAST_CURVATURE = 1e-10  # of a pair that is kept, relative to the lengths of its vectors
 _POOR_SAMPLE = 0.5  # of the gradient that a step with a sample's Hessian may leave
 _POOR_DIGITS = 0.3  # of the decrement that a step with a new Hessian may leave
-_MARGIN = 5.0  # visits by which a new Hessian must be the cheaper way
 _KEPT = 0.125  # of the first slope: a full step that gains less keeps the damping
 _LESS, _LEAST_DAMPING = 0.03, 1e-14
 _MOST_PRODUCTS = 300  # of the Hessian with a vector, for one step

@@ -219,26 +219,21 @@ def bounded(
 
 def judged(sums: Sums, goal: Goal, state: NewtonState) -> NewtonState:
     """Add what is known of the gap, and end the run if it is small enough."""
+    if not (sums.penalty.l2 > 0.0 or sums.penalty.l1 > 0.0):
+        return _promised(sums, goal, state)
     objective = value(sums, state.point)
     allowed = goal.distance(objective, state.iterations)
-    model, certified = state.model, False
-    if sums.penalty.l2 > 0.0 or sums.penalty.l1 > 0.0:
-        # by the difference of two objectives, whose digits may cancel, or without it
+    # by the difference of two objectives, whose digits may cancel, or without it
+    distance = min(state.bound, max(0.0, objective - state.least))
+    is_loose = distance > allowed or goal.share(objective, distance) > goal.tol
+    if is_loose and quick_gap(sums, state.point) <= allowed:
+        state = with_bound_at(sums, goal, state)
         distance = min(state.bound, max(0.0, objective - state.least))
-        is_loose = distance > allowed or goal.share(objective, distance) > goal.tol
-        if is_loose and quick_gap(sums, state.point) <= allowed:
-            state = with_bound_at(sums, goal, state)
-            distance = min(state.bound, max(0.0, objective - state.least))
-        certified = distance < np.inf
-    else:
-        return _promised(sums, goal, state)
-    ended = "gap" if goal.tol > 0.0 and distance <= allowed else state.ended
     return state._replace(
-        model=model,
         distance=distance,
         gap=goal.share(objective, distance),
-        certified=certified,
-        ended=ended,
+        certified=distance < np.inf,
+        ended="gap" if goal.tol > 0.0 and distance <= allowed else state.ended,
     )
 
 

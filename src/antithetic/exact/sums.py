@@ -8,7 +8,7 @@ tie the intercept to every weight.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 _UNIT = 0.5 * float(np.finfo(np.float64).eps)
-Outcome = TypeVar("Outcome")
 
 
 def diagonal_of(matrix: Vector) -> Vector:

@@ -267,7 +267,7 @@ def test_the_objective_and_its_derivatives(make, weight, centre):
 def test_means_of_classes_are_those_of_centred_rows(make, weight, centre):
     """Each is the weighted sum of the centred rows of a class, divided by the number of rows."""
     rows, counts = X - (0.0 if centre is None else centre), np.ones(N) if weight is None else weight
-    expected = [(counts * (LABELS == k)) @ rows / N for k in range(K)]
+    expected = [(counts * (k == LABELS)) @ rows / N for k in range(K)]
     found = sums_of(make, weight=weight, centre=centre).class_means()
     np.testing.assert_allclose(found, expected, atol=1e-14)
 

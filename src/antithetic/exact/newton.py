@@ -115,7 +115,7 @@ def with_bound(sums: Sums, goal: Goal, state: NewtonState, bound: float) -> Newt
     """Add a bound on the gap at the point of a state, with allowances for rounding.
 
     The bound itself is a sum of numbers that are not negative, so what it may lack is the rounding
-    of the scores of columns far from zero: one unit in the last place of what cancels there, as if
+    of the scores of columns far from zero: that of a number as large as what cancels there, as if
     it were independent from row to row. A lower bound on the minimum is charged with the rounding
     of all rows at once, generously.
     """

@@ -34,15 +34,16 @@ _OPTIONS = {
     "that leave_out= could": "that --leave-out could",
     "say which with target=": "say which with --target",
     "set a larger max_bytes to": "set a larger --max-bytes to",
-    "Increase max_iter and decrease tol": "Increase --epochs and decrease --tol",
     **{
         f"use antithetic.{name}": "use --solver exact"
         for name in ("LogisticRegression", "Ridge", "PoissonRegressor", "GammaRegressor")
     },
     "use antithetic.TweedieRegressor": "use --solver exact",
-    ", or use antithetic.solve, which needs neither": "",
+    ", or use antithetic.solve, which reaches any accuracy": "",
     "max_iter=": "--epochs ",
     "ncrease max_iter": "ncrease --epochs",
+    "ncreasing max_iter": "ncreasing --epochs",
+    "Decrease tol": "Decrease --tol",
     "above tol=": "above --tol ",
     "Decrease C or": "Increase --alpha or",
     "Increase alpha or": "Increase --alpha or",

@@ -990,7 +990,7 @@ class SgdResult(NamedTuple):
         other, loss, penalty = "", setting.loss, setting.penalty
         is_l2 = isinstance(penalty, ElasticNet) and penalty.l2 > 0.0 == penalty.l1
         if loss.is_smooth and is_l2:
-            other = f", or use antithetic.{exact_name(loss.name)}, which needs neither"
+            other = f", or use antithetic.{exact_name(loss.name)}, which reaches any accuracy"
         warn(
             f"{ended}, but the objective is still about {100.0 * max(wide):.3g} % above its"
             f" minimum, relative to a constant model (see gap_){of}. Columns may be nearly"

@@ -366,8 +366,9 @@ class LogisticRegressionCV(LogisticRegression):
         of its own, which needs one fit for each ``C``: the log loss of each row in a fit without
         it follows with proved bounds, as in :func:`antithetic.inference.leave_one_out`, and
         ``choice_`` says whether they prove which ``C`` is best. The proof takes most of the time,
-        1.6 to 26 times that of five folds (on 20 sets). It needs an L2 penalty, with more than two classes at most 500 weights; ``fit`` then takes ``groups`` of
-        rows that are left out together.
+        1.6 to 26 times that of five folds (on 20 sets). It needs an L2 penalty, with more than two
+        classes at most 500 weights; ``fit`` then takes ``groups`` of rows that are left out
+        together.
     dual : bool, default=False
         Accepted for compatibility with scikit-learn, and ignored.
     penalty : {"l2", "l1", "elasticnet"}, default="deprecated"

@@ -24,7 +24,7 @@ l_2)^{-1} \rho` in place of that. With m of n rows it is at most about n / m tim
 slopes would give, whatever the penalty, and takes no visit to the other rows. At a point itself
 :math:`\rho` is the gradient, and the bound at most about n / m times the gap.
 
-**From self-concordance.** Without a penalty there is no such bound; see :func:`reach`. It also
+**From self-concordance.** Without a penalty there is no such bound; see ``reach``. It also
 bounds the error of each weight, and proves that there is an optimum.
 """
 

@@ -23,7 +23,7 @@ import pytest
 import antithetic
 from antithetic.orders import Balanced
 
-FOLDER = Path(__file__).parents[1] / "benchmarks" / "benchopt"
+FOLDER = Path(__file__).parents[1] / "benchmarks" / "for_benchopt"
 BENCHMARKS = ("benchmark_logreg_l2", "benchmark_linear_svm_binary_classif_no_intercept")
 DATA = """
 import numpy as np

@@ -559,8 +559,11 @@ def _if_it_pays(spec: Spec, run: Run, stop: Stalled) -> Run:
 def present_schedule(spec: Spec, run: Run) -> Schedule:
     """Steps of the next epoch: lowered and eased as often as that was found to be needed."""
     code, eta0, rate, start = run.schedule
-    if spec.is_watched_over and isinstance(spec.steps, Auto) and spec.steps.decay is None:
-        rate = eased_rate(rate, spec.problem.penalty.l2, run.easing)
+    if spec.is_watched_over and isinstance(spec.steps, Auto):
+        given, easing = spec.steps.decay, run.easing
+        if given is not None:  # a decay of one's own is not doubled
+            easing = easing._replace(eased=max(0, easing.eased))
+        rate = eased_rate(rate, spec.problem.penalty.l2 if given is None else given, easing)
     return Schedule(code, eta0 / LOWERING**run.lowered, rate, start)
 
 

@@ -296,6 +296,25 @@ def test_dual_ascent_is_named_only_where_it_was_enough(intercept):
     methods = []
     solve_problem(problem, tol=1e-8, max_iter=5, watch=lambda now: methods.append(now().method))
     assert "dual ascent" not in methods
+
+
+@pytest.mark.parametrize("seed", [0, 2, 23])
+def test_the_bound_of_dual_ascent_is_charged_with_rounding(seed):
+    """The difference of two objectives may round to zero if the gap is not zero."""
+    rng = np.random.default_rng(seed)
+    X = sparse.random(300, 2000, density=0.02, random_state=seed, format="csr")
+    X.data = rng.normal(size=X.nnz) * 10.0 ** rng.uniform(-1.0, 2.0)
+    y = np.where(rng.random(300) < 0.5, 1.0, -1.0)
+    problem = Problem.build(X, y, l2=1000.0 / 300.0)
+    solved = path.solve_problem(problem, tol=1e-16, max_iter=100)
+    assert solved.method == "dual ascent"
+    long, coef = X.toarray().astype(np.longdouble), solved.coef[0].astype(np.longdouble)
+    chance = 1.0 / (1.0 + np.exp(y * (long @ coef)))
+    gradient = (problem.penalty.l2 * coef - long.T @ (y * chance) / 300.0).astype(np.float64)
+    # no curvature of the objective is above this, and the gap is at least |gradient|^2 / (2 most)
+    most = problem.penalty.l2 + np.linalg.norm(X.toarray(), 2) ** 2 / 1200.0
+    unit = np.log(2.0) - problem.objective(solved.coef[0])
+    assert solved.gap * unit >= 0.5 * float(gradient @ gradient) / most > 0.0
     for most in (0, 1, 2):
         solved = solve_problem(problem, tol=1e-8, max_iter=most)
         assert solved.iterations <= most

@@ -21,7 +21,7 @@ from antithetic.exact.models import Model, Proposal
 from antithetic.exact.sums import Evaluation, Sample, Sums, Vector, Visit
 
 _EPS = float(np.finfo(np.float64).eps)
-_ROUNDING = 16.0 * _EPS  # of an objective
+ROUNDING = 16.0 * _EPS  # of an objective
 _GENEROUS = 32.0  # by which sums estimate the rounding of scores too high
 _NEARER = 0.9  # times what it was: crowding that gets less
 _MOST_IDLE = 3  # steps that change nothing but the last digits
@@ -124,8 +124,8 @@ def with_bound(sums: Sums, goal: Goal, state: NewtonState, bound: float) -> Newt
     rounding, objective = sums.rounding(state.point), value(sums, state.point)
     of_scores = 0.0
     if state.point.theta[: sums.d].any():
-        of_scores = max(0.0, rounding - _ROUNDING * abs(state.point.objective)) / _GENEROUS
-    least = objective - bound - rounding - _ROUNDING * goal.zero_objective
+        of_scores = max(0.0, rounding - ROUNDING * abs(state.point.objective)) / _GENEROUS
+    least = objective - bound - rounding - ROUNDING * goal.zero_objective
     return state._replace(
         least=max(state.least, least),
         bound=min(state.bound, bound + of_scores / np.sqrt(sums.n)),

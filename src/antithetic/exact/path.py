@@ -15,6 +15,7 @@ from antithetic.exact.goal import FEW_ROWS, Goal
 from antithetic.exact.l1 import Lasso
 from antithetic.exact.models import MOST_COLUMNS, ConjugateGradients, Model, QuasiNewton
 from antithetic.exact.newton import (
+    ROUNDING,
     NewtonState,
     closed,
     init,
@@ -466,4 +467,5 @@ def _begin_with_dual(sums: RowSums, goal: Goal, effort: Effort, model: Model, wh
         return Start(None, model, (), (f"{first} {sums.d} features", why))
     constant = sums.constant()[0]
     theta = sums.join(found.coef, constant)
-    return Start(theta, model, (), (f"first {_DUAL}", why), found.least, found.epochs)
+    least = found.least - ROUNDING * (abs(found.least) + goal.zero_objective)
+    return Start(theta, model, (), (f"first {_DUAL}", why), least, found.epochs)

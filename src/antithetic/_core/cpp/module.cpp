@@ -262,7 +262,7 @@ auto evaluate_rows(const BoundRows& rows, const BoundTargets& targets, int loss,
                    const Column<double>& curvatures, const Column<double>& predictions,
                    const Column<double>& gradient, Index threads) {
   const Visit visit{write(slopes), write(curvatures), write(predictions)};
-  const EvaluateArguments given{targets.get(), Loss{loss, epsilon}, read(coef),     intercept,
+  const EvaluateArguments given{targets.get(), Loss{loss, epsilon}, read(coef), intercept,
                                 visit,         write(gradient),     threads};
   Pulse pulse = pulse_of_this_thread();
   nb::gil_scoped_release unlocked;

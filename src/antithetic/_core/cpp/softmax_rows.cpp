@@ -401,8 +401,7 @@ class ExpectedChanges {
 // How far other chances of a row are from its own: those that a step's model expects, restored.
 template <class Real>
 double divergence_of_row(const SoftmaxRows& rows, Index r, const Real* scores, Index classes,
-                         Index label, const OtherChances& others,
-                         const ExpectedChanges& expected) {
+                         Index label, const OtherChances& others, const ExpectedChanges& expected) {
   double taken = 0.0;
   for (Index k = 0; k < classes; ++k) {
     taken +=

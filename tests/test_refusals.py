@@ -129,7 +129,7 @@ def test_features_that_are_too_large_are_named():
         SGDClassifier("log_loss", solver="saga").fit(1e200 * X, TWO)
 
 
-# ---- parameters are read anew in each fit
+# ---- every fit reads its parameters again
 
 
 def test_a_combination_that_passed_is_checked_again_once_it_changes():

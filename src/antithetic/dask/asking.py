@@ -301,7 +301,11 @@ class BlockSample:
             return Factor(self.sums.hessian(here, exact=exact, damping=damping))
         return _ByProducts(self.sums, here, damping, self.sums.diagonal(here, damping=damping))
 
-    def tightened(self, point: Evaluation, visit: Visit) -> Iterator[Visit]:  # noqa: ARG002
+    def tightened(
+        self,
+        point: Evaluation,  # noqa: ARG002 - the protocol's
+        visit: Visit,  # noqa: ARG002
+    ) -> Iterator[Visit]:
         """Yield nothing: the slopes of the rows are elsewhere."""
         yield from ()
 

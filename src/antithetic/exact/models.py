@@ -333,7 +333,12 @@ class ConjugateGradients:
         most = _HESSIANS * (sums.hessian_visits + factor_visits(sums))
         return self._products > most or self._steps > _MOST_STEPS
 
-    def learned(self, sums: Sums, before: Evaluation, moved: Moved) -> ConjugateGradients:  # noqa: ARG002
+    def learned(
+        self,
+        sums: Sums,  # noqa: ARG002 - the protocol's
+        before: Evaluation,  # noqa: ARG002
+        moved: Moved,  # noqa: ARG002
+    ) -> ConjugateGradients:
         """Learn nothing: each step has the Hessian of its own point."""
         return self
 
